@@ -48,7 +48,7 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   list(APPEND CINCH_WARNING_FLAGS -Wno-sign-conversion)
 endif()
 if(CINCH_WARNINGS_AS_ERRORS)
-  list(APPEND CINCH_WARNING_FLAGS -Werror)
+  list(APPEND CINCH_WARNING_FLAGS -Werror -Wno-error=attributes)
 endif()
 target_compile_options(
   cinch_warnings INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:${CINCH_WARNING_FLAGS}>"
