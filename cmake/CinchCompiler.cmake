@@ -47,6 +47,10 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   # g++ leaves this out of -Wconversion for C++; both compilers judge by the same rules.
   list(APPEND CINCH_WARNING_FLAGS -Wno-sign-conversion)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # False alarms on "text" + std::string (gcc bug 105651).
+  list(APPEND CINCH_WARNING_FLAGS -Wno-restrict)
+endif()
 if(CINCH_WARNINGS_AS_ERRORS)
   list(APPEND CINCH_WARNING_FLAGS -Werror -Wno-error=attributes)
 endif()

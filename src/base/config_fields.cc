@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of settings. A new one is a member of Config and a row here; docs/configuration.md is
+// generated from it (see tests/support/config_doc.cc).
+#include <array>
+#include <iterator>
+#include <optional>
+
+#include "base/config.h"
+#include "base/text.h"
+
+namespace cinch {
+namespace {
+
+constexpr size_t kMaxFields = 15;
+constexpr uint32_t kMaxThreads = 1024;
+constexpr double kMaxTimeoutSeconds = 24 * 3600;
+constexpr double kMaxLinkGbps = 100000;
+constexpr uint64_t kMinSegmentBytes = uint64_t{1} << 14;
+constexpr uint64_t kMaxSegmentBytes = uint64_t{1} << 30;
+
+// The words of an enumeration stand in the order of its enumerators.
+template <typename Enum, size_t kCount>
+bool ParseWord(std::string_view text, const std::array<std::string_view, kCount>& words,
+               Enum& value) {
+  for (size_t i = 0; i < kCount; ++i) {
+    if (words[i] == text) {
+      value = static_cast<Enum>(i);
+      return true;
+    }
+  }
+  return false;
+}
+
+template <typename Enum, size_t kCount>
+std::string PrintWord(const std::array<std::string_view, kCount>& words, Enum value) {
+  return std::string(words[static_cast<size_t>(value)]);
+}
+
+constexpr std::array<std::string_view, 5> kLogWords = {"off", "error", "warn", "info", "debug"};
+constexpr std::array<std::string_view, 3> kPolicyWords = {"auto", "raw", "compressed"};
+constexpr std::array<std::string_view, 2> kSwitchWords = {"off", "on"};
+constexpr std::array<std::string_view, 4> kSimdWords = {"auto", "scalar", "avx2", "avx512"};
+
+template <typename Number, typename Value>
+bool Assign(std::optional<Number> parsed, Number minimum, Number maximum, Value& value) {
+  if (!parsed || *parsed < minimum || *parsed > maximum) return false;
+  value = static_cast<Value>(*parsed);
+  return true;
+}
+
+bool AssignText(std::string_view text, std::string& value) {
+  value = text;
+  return true;
+}
+
+constexpr ConfigField kFields[] = {
+    {"CINCH_LOG", "off|error|warn|info|debug", "How much the library writes to standard error.",
+     false, [](std::string_view text, Config& c) { return ParseWord(text, kLogWords, c.log_level); },
+     [](const Config& c) { return PrintWord(kLogWords, c.log_level); }},
+    {"CINCH_THREADS", "0 to 1024",
+     "Codec threads of a handle, the caller's included. 0 takes one for each core that the process "
+     "may run on.",
+     false,
+     [](std::string_view text, Config& c) {
+       return Assign<uint64_t>(ParseUnsigned(text), 0, kMaxThreads, c.threads);
+     },
+     [](const Config& c) { return fmt::to_string(c.threads); }},
+    {"CINCH_POLICY", "auto|raw|compressed",
+     "The form in which messages travel. `auto` lets the cost model decide for each message, the "
+     "others pin it.",
+     false, [](std::string_view text, Config& c) { return ParseWord(text, kPolicyWords, c.policy); },
+     [](const Config& c) { return PrintWord(kPolicyWords, c.policy); }},
+    {"CINCH_CHECKSUM", "on|off",
+     "Whether frames carry a checksum of the original bytes, which the decoder verifies.", false,
+     [](std::string_view text, Config& c) { return ParseWord(text, kSwitchWords, c.checksum); },
+     [](const Config& c) { return PrintWord(kSwitchWords, c.checksum); }},
+    {"CINCH_SIMD", "auto|scalar|avx2|avx512",
+     "The highest instruction set that the CPU codec may use. The bytes of a frame do not depend "
+     "on it.",
+     false, [](std::string_view text, Config& c) { return ParseWord(text, kSimdWords, c.simd); },
+     [](const Config& c) { return PrintWord(kSimdWords, c.simd); }},
+    {"CINCH_KEY", "text",
+     "Shared key that the peers of a connection prove to each other. Needed for addresses other "
+     "than loopback. Prefer `CINCH_KEY_FILE`: other processes of the user can read an environment.",
+     true, [](std::string_view text, Config& c) { return AssignText(text, c.key); },
+     [](const Config& c) { return c.key; }},
+    {"CINCH_KEY_FILE", "path", "File that holds the shared key; `CINCH_KEY` wins over it.", false,
+     [](std::string_view text, Config& c) { return AssignText(text, c.key_file); },
+     [](const Config& c) { return c.key_file; }},
+    {"CINCH_LISTEN", "address", "Local address on which the engine listens unless told otherwise.",
+     false, [](std::string_view text, Config& c) { return AssignText(text, c.listen_address); },
+     [](const Config& c) { return c.listen_address; }},
+    {"CINCH_TIMEOUT", "0.001 to 86400 (seconds)",
+     "How long a wait lasts before it ends with CINCH_ERROR_TIMEOUT, unless the call says.", false,
+     [](std::string_view text, Config& c) {
+       return Assign<double>(ParseNumber(text), 0.001, kMaxTimeoutSeconds, c.timeout_seconds);
+     },
+     [](const Config& c) { return fmt::format("{}", c.timeout_seconds); }},
+    {"CINCH_LINK_GBPS", "0 to 100000 (10^9 bits a second)",
+     "Rate to which a sender paces itself, to share or to imitate a link. 0 does not pace.", false,
+     [](std::string_view text, Config& c) {
+       return Assign<double>(ParseNumber(text), 0, kMaxLinkGbps, c.link_gbps);
+     },
+     [](const Config& c) { return fmt::format("{}", c.link_gbps); }},
+    {"CINCH_SEGMENT_BYTES", "16K to 1G (bytes; K, M and G are binary)",
+     "Original bytes in one step of the send pipeline: smaller steps overlap codec and wire "
+     "sooner, larger ones cost less each.",
+     false,
+     [](std::string_view text, Config& c) {
+       return Assign<uint64_t>(ParseBytes(text), kMinSegmentBytes, kMaxSegmentBytes,
+                               c.segment_bytes);
+     },
+     [](const Config& c) { return fmt::to_string(c.segment_bytes); }},
+};
+static_assert(std::size(kFields) <= kMaxFields, "the budget of settings is spent");
+
+}  // namespace
+
+std::span<const ConfigField> ConfigFields() { return kFields; }
+
+}  // namespace cinch
