@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-typedef enum cinch_status {
+typedef enum CINCH_NODISCARD cinch_status {
   CINCH_OK = 0,
   CINCH_IN_PROGRESS = 1, /**< The operation was accepted and has not completed yet. */
 
@@ -76,6 +76,6 @@ CINCH_API const char* cinch_status_text(cinch_status status);
 } /* extern "C" */
 
 namespace cinch {
-using Status [[nodiscard]] = cinch_status;
+using Status = cinch_status;
 }
 #endif

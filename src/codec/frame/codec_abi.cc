@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C ABI of cinch/codec.h.
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <new>
+
+#include "base/status.h"
+#include "cinch/codec.h"
+#include "codec/frame/frame_codec.h"
+
+struct cinch_codec {
+  std::unique_ptr<cinch::codec::FrameCodec> frames;
+  std::atomic<bool> busy{false};
+};
+
+namespace cinch::codec {
+namespace {
+
+/// Items from this size up are shared out block by block; smaller ones item by item.
+constexpr uint64_t kLargeItemBytes = uint64_t{4} << 20;
+constexpr uint32_t kMaxThreads = 1024;
+
+/// Keeps a second thread out of a handle that is in use.
+class BusyGuard {
+ public:
+  explicit BusyGuard(cinch_codec* codec) : codec_(codec) {
+    acquired_ = !codec->busy.exchange(true, std::memory_order_acquire);
+  }
+  BusyGuard(const BusyGuard&) = delete;
+  BusyGuard& operator=(const BusyGuard&) = delete;
+  ~BusyGuard() {
+    if (acquired_) codec_->busy.store(false, std::memory_order_release);
+  }
+  bool acquired() const { return acquired_; }
+
+ private:
+  cinch_codec* codec_;
+  bool acquired_;
+};
+
+bool Overlap(const void* a, uint64_t a_bytes, const void* b, uint64_t b_bytes) {
+  const auto a_begin = reinterpret_cast<uintptr_t>(a);
+  const auto b_begin = reinterpret_cast<uintptr_t>(b);
+  return a_bytes != 0 && b_bytes != 0 && a_begin < b_begin + b_bytes && b_begin < a_begin + a_bytes;
+}
+
+Status CheckBuffers(const void* input, uint64_t input_bytes, const void* output,
+                    uint64_t output_capacity_bytes) {
+  if ((input == nullptr && input_bytes != 0) ||
+      (output == nullptr && output_capacity_bytes != 0)) {
+    return CINCH_ERROR_INVALID_ARGUMENT;
+  }
+  return Overlap(input, input_bytes, output, output_capacity_bytes) ? CINCH_ERROR_OVERLAP
+                                                                    : CINCH_OK;
+}
+
+Status CheckCompress(const cinch_batch_item& item) {
+  if (!format::IsFrameDtype(static_cast<uint32_t>(item.dtype))) {
+    return CINCH_ERROR_INVALID_ARGUMENT;
+  }
+  return CheckBuffers(item.input, item.input_bytes, item.output, item.output_capacity_bytes);
+}
+
+FrameInput InputOf(const cinch_batch_item& item, bool checksum) {
+  return {static_cast<const uint8_t*>(item.input), item.input_bytes,
+          static_cast<uint32_t>(item.dtype), checksum};
+}
+
+FrameOutput OutputOf(const cinch_batch_item& item) {
+  return {static_cast<uint8_t*>(item.output), item.output_capacity_bytes};
+}
+
+void Conclude(Status status, const FrameOutput& output, cinch_batch_item* item) {
+  item->status = status;
+  item->output_bytes = status == CINCH_OK ? output.size_bytes : 0;
+}
+
+/// Runs `large(item)` for large items one by one, which may use all threads, and
+/// `small(item, worker)` for the others in parallel.
+template <typename Large, typename Small>
+Status ForEachItem(FrameCodec& frames, cinch_batch_item* items, uint64_t item_count, Large large,
+                   Small small) {
+  const auto is_large = [&](const cinch_batch_item& item) {
+    return item_count == 1 || item.input_bytes >= kLargeItemBytes;
+  };
+  frames.pool().ParallelFor(item_count, [&](size_t i, uint32_t worker) noexcept {
+    if (!is_large(items[i])) small(&items[i], worker);
+  });
+  for (uint64_t i = 0; i < item_count; ++i) {
+    if (is_large(items[i])) large(&items[i]);
+  }
+  const auto* bad = std::find_if(items, items + item_count, [](const cinch_batch_item& item) {
+    return item.status != CINCH_OK;
+  });
+  return bad == items + item_count ? CINCH_OK : bad->status;
+}
+
+}  // namespace
+}  // namespace cinch::codec
+
+using namespace cinch::codec;
+
+extern "C" {
+
+void cinch_codec_options_init(cinch_codec_options* options) {
+  if (options != nullptr) *options = {sizeof *options, CINCH_BACKEND_CPU, 1};
+}
+
+void cinch_compress_options_init(cinch_compress_options* options) {
+  if (options != nullptr) *options = {sizeof *options, CINCH_DTYPE_AUTO, 1};
+}
+
+cinch_status cinch_codec_create(const cinch_codec_options* options, cinch_codec** codec) {
+  cinch_codec_options chosen;
+  cinch_codec_options_init(&chosen);
+  if (options != nullptr) chosen = *options;
+  if (codec == nullptr || chosen.struct_size != sizeof chosen || chosen.threads > kMaxThreads) {
+    return CINCH_ERROR_INVALID_ARGUMENT;
+  }
+  const BlockCodec* block_codec = nullptr;
+  switch (chosen.backend) {
+    case CINCH_BACKEND_CPU:
+      block_codec = &CpuBlockCodec();
+      break;
+    case CINCH_BACKEND_REFERENCE:
+      block_codec = &ReferenceBlockCodec();
+      break;
+    case CINCH_BACKEND_CUDA:
+      return CINCH_ERROR_UNSUPPORTED;
+    default:
+      return CINCH_ERROR_INVALID_ARGUMENT;
+  }
+  std::unique_ptr<cinch_codec> created(new (std::nothrow) cinch_codec);
+  if (created == nullptr) return CINCH_ERROR_OUT_OF_MEMORY;
+  created->frames = FrameCodec::Create(*block_codec, chosen.threads);
+  if (created->frames == nullptr) return CINCH_ERROR_OUT_OF_MEMORY;
+  *codec = created.release();
+  return CINCH_OK;
+}
+
+void cinch_codec_destroy(cinch_codec* codec) { delete codec; }
+
+uint64_t cinch_compress_bound(uint64_t input_bytes) {
+  return input_bytes > CINCH_MAX_FRAME_INPUT_BYTES ? 0 : cinch::format::FrameBound(input_bytes);
+}
+
+cinch_status cinch_compress(cinch_codec* codec, const cinch_compress_options* options,
+                            const void* input, uint64_t input_bytes, void* output,
+                            uint64_t output_capacity_bytes, uint64_t* output_bytes) {
+  if (output_bytes == nullptr || options == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+  cinch_batch_item item{input, input_bytes, output,  output_capacity_bytes,
+                        0,     options->dtype, CINCH_OK};
+  CINCH_RETURN_IF_ERROR(cinch_compress_batch(codec, options, &item, 1));
+  *output_bytes = item.output_bytes;
+  return CINCH_OK;
+}
+
+cinch_status cinch_decompress(cinch_codec* codec, const void* frame, uint64_t frame_bytes,
+                              void* output, uint64_t output_capacity_bytes,
+                              uint64_t* output_bytes) {
+  if (output_bytes == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+  cinch_batch_item item{frame, frame_bytes, output, output_capacity_bytes, 0, CINCH_DTYPE_BYTES,
+                        CINCH_OK};
+  CINCH_RETURN_IF_ERROR(cinch_decompress_batch(codec, &item, 1));
+  *output_bytes = item.output_bytes;
+  return CINCH_OK;
+}
+
+cinch_status cinch_compress_batch(cinch_codec* codec, const cinch_compress_options* options,
+                                  cinch_batch_item* items, uint64_t item_count) {
+  if (codec == nullptr || options == nullptr || options->struct_size != sizeof *options ||
+      (items == nullptr && item_count != 0)) {
+    return CINCH_ERROR_INVALID_ARGUMENT;
+  }
+  const BusyGuard guard(codec);
+  if (!guard.acquired()) return CINCH_ERROR_BUSY;
+  FrameCodec& frames = *codec->frames;
+  const bool checksum = options->checksum != 0;
+  const auto encode = [&](cinch_batch_item* item, auto&& run) noexcept {
+    FrameOutput output = OutputOf(*item);
+    cinch::Status status = CheckCompress(*item);
+    if (status == CINCH_OK) status = run(InputOf(*item, checksum), &output);
+    Conclude(status, output, item);
+  };
+  return ForEachItem(
+      frames, items, item_count,
+      [&](cinch_batch_item* item) noexcept {
+        encode(item, [&](const FrameInput& input, FrameOutput* output) {
+          return frames.Encode(input, output);
+        });
+      },
+      [&](cinch_batch_item* item, uint32_t worker) noexcept {
+        encode(item, [&](const FrameInput& input, FrameOutput* output) {
+          return frames.EncodeAlone(input, output, worker);
+        });
+      });
+}
+
+cinch_status cinch_decompress_batch(cinch_codec* codec, cinch_batch_item* items,
+                                    uint64_t item_count) {
+  if (codec == nullptr || (items == nullptr && item_count != 0)) {
+    return CINCH_ERROR_INVALID_ARGUMENT;
+  }
+  const BusyGuard guard(codec);
+  if (!guard.acquired()) return CINCH_ERROR_BUSY;
+  FrameCodec& frames = *codec->frames;
+  const auto decode = [&](cinch_batch_item* item, auto&& run) noexcept {
+    FrameOutput output = OutputOf(*item);
+    cinch::Status status = CheckBuffers(item->input, item->input_bytes, item->output,
+                                        item->output_capacity_bytes);
+    if (status == CINCH_OK) {
+      status = run(static_cast<const uint8_t*>(item->input), item->input_bytes, &output);
+    }
+    Conclude(status, output, item);
+  };
+  return ForEachItem(
+      frames, items, item_count,
+      [&](cinch_batch_item* item) noexcept {
+        decode(item, [&](const uint8_t* frame, uint64_t frame_bytes, FrameOutput* output) {
+          return frames.Decode(frame, frame_bytes, output);
+        });
+      },
+      [&](cinch_batch_item* item, uint32_t) noexcept {
+        decode(item, [&](const uint8_t* frame, uint64_t frame_bytes, FrameOutput* output) {
+          return frames.DecodeAlone(frame, frame_bytes, output);
+        });
+      });
+}
+
+}  // extern "C"

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file frame_codec.h
+/// Whole frames from blocks, on one thread or several; the same for every block codec.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/worker_pool.h"
+#include "codec/block_codec.h"
+
+namespace cinch::codec {
+
+/// The input of one frame.
+struct FrameInput {
+  const uint8_t* bytes;
+  uint64_t size_bytes;
+  uint32_t dtype;
+  bool checksum;
+};
+
+/// Memory that a call may write, and how much of it.
+struct FrameOutput {
+  uint8_t* bytes;
+  uint64_t capacity_bytes;
+  uint64_t size_bytes = 0;  ///< Out.
+};
+
+/// Owns threads and scratch memory. One call at a time.
+class FrameCodec {
+ public:
+  /// Null when memory is short.
+  static std::unique_ptr<FrameCodec> Create(const BlockCodec& block_codec, uint32_t threads);
+
+  /// Blocks of one frame are shared out among the threads.
+  Status Encode(const FrameInput& input, FrameOutput* output);
+  Status Decode(const uint8_t* frame, uint64_t frame_bytes, FrameOutput* output);
+
+  /// The same on the calling thread alone, with the scratch memory of `worker`.
+  Status EncodeAlone(const FrameInput& input, FrameOutput* output, uint32_t worker);
+  Status DecodeAlone(const uint8_t* frame, uint64_t frame_bytes, FrameOutput* output);
+
+  WorkerPool& pool() { return pool_; }
+
+ private:
+  FrameCodec(const BlockCodec& block_codec, uint32_t threads)
+      : block_codec_(block_codec), pool_(threads) {}
+
+  uint8_t* ScratchOf(uint32_t worker) { return scratch_.get() + worker * kScratchBytes; }
+  Status EncodeBlocksInOrder(const FrameInput& input, FrameOutput* output, uint32_t worker);
+  Status EncodeBlocksInParallel(const FrameInput& input, FrameOutput* output);
+
+  static constexpr uint64_t kBatchBlocks = 8;
+  static constexpr uint64_t kScratchBytes =
+      kBatchBlocks * format::kMaxBlockPayloadBytes + kEncodeSlackBytes;
+
+  const BlockCodec& block_codec_;
+  WorkerPool pool_;
+  std::unique_ptr<uint8_t[]> scratch_;
+};
+
+}  // namespace cinch::codec

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codec/plan/codebook.h"
+
+#include <initializer_list>
+
+namespace cinch::codec {
+namespace {
+
+constexpr uint32_t kRangeSymbols = 32;
+constexpr uint32_t kRangeStep = 8;
+
+/// The symbols that no window has taken yet, in ascending order, with their counts.
+struct Remaining {
+  uint32_t first_symbol = 0;
+  uint32_t size = 0;
+  uint32_t symbol[kRangeSymbols] = {};
+  uint32_t count[kRangeSymbols] = {};
+
+  void Remove(uint32_t start, uint32_t width) {
+    for (uint32_t i = start; i + width < size; ++i) {
+      symbol[i] = symbol[i + width];
+      count[i] = count[i + width];
+    }
+    size -= width;
+  }
+};
+
+struct Window {
+  uint32_t start;
+  uint32_t samples;
+};
+
+Window BestWindow(const Remaining& remaining, uint32_t width) {
+  uint32_t samples = 0;
+  for (uint32_t i = 0; i < width; ++i) samples += remaining.count[i];
+  Window best{0, samples};
+  for (uint32_t start = 1; start + width <= remaining.size; ++start) {
+    samples += remaining.count[start + width - 1] - remaining.count[start - 1];
+    if (samples > best.samples) best = {start, samples};
+  }
+  return best;
+}
+
+uint32_t RangeStart(const SymbolCounts& counts, uint32_t alphabet) {
+  if (alphabet <= kRangeSymbols) return 0;
+  uint32_t best_start = 0;
+  uint32_t best_samples = 0;
+  for (uint32_t start = 0; start + kRangeSymbols <= alphabet; start += kRangeStep) {
+    uint32_t samples = 0;
+    for (uint32_t i = 0; i < kRangeSymbols; ++i) samples += counts.count[start + i];
+    if (samples > best_samples) {
+      best_samples = samples;
+      best_start = start;
+    }
+  }
+  return best_start;
+}
+
+Remaining TakeRange(const SymbolCounts& counts, uint32_t symbol_bits) {
+  const uint32_t alphabet = 1U << symbol_bits;
+  Remaining range;
+  range.first_symbol = RangeStart(counts, alphabet);
+  range.size = alphabet < kRangeSymbols ? alphabet : kRangeSymbols;
+  for (uint32_t i = 0; i < range.size; ++i) {
+    range.symbol[i] = range.first_symbol + i;
+    range.count[i] = counts.count[range.first_symbol + i];
+  }
+  return range;
+}
+
+CodebookChoice ChooseWindows(Remaining remaining, uint32_t total, uint32_t level0_bits) {
+  CodebookChoice choice;
+  choice.level0_bits = level0_bits;
+  choice.cost_bits = uint64_t{level0_bits} * total;
+  uint32_t escapes = total;
+  for (uint32_t level = 0; level < format::kLevels; ++level) {
+    const uint32_t width =
+        level == 0 ? format::Level0Symbols(level0_bits) : format::kCodedLevelSymbols;
+    const Window window = BestWindow(remaining, width);
+    choice.window_start[level] = remaining.first_symbol + window.start;
+    for (uint32_t i = 0; i < width; ++i) {
+      const auto symbol = static_cast<uint8_t>(remaining.symbol[window.start + i]);
+      if (level == 0) {
+        choice.codebook.level0[i] = symbol;
+      } else {
+        choice.codebook.coded[level - 1][i] = symbol;
+      }
+    }
+    remaining.Remove(window.start, width);
+    escapes -= window.samples;
+    choice.cost_bits += uint64_t{level + 1 < format::kLevels ? 2U : 8U} * escapes;
+  }
+  return choice;
+}
+
+}  // namespace
+
+CodebookChoice ChooseCodebook(const SymbolCounts& counts, uint32_t symbol_bits, bool allow_single) {
+  const Remaining range = TakeRange(counts, symbol_bits);
+  if (allow_single) {
+    for (uint32_t symbol = 0; symbol < (1U << symbol_bits); ++symbol) {
+      if (counts.count[symbol] == 0) continue;
+      if (counts.count[symbol] != counts.total) break;
+      CodebookChoice single;
+      single.codebook.level0[0] = static_cast<uint8_t>(symbol);
+      single.single_symbol = true;
+      return single;
+    }
+  }
+  CodebookChoice best = ChooseWindows(range, counts.total, 2);
+  for (const uint32_t level0_bits : {1U, 3U}) {
+    const CodebookChoice candidate = ChooseWindows(range, counts.total, level0_bits);
+    if (candidate.cost_bits < best.cost_bits) best = candidate;
+  }
+  return best;
+}
+
+}  // namespace cinch::codec

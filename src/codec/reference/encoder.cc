@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Section 7 of docs/format.md.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "codec/block_codec.h"
+#include "codec/plan/codebook.h"
+#include "codec/plan/dtype_choice.h"
+#include "codec/reference/elements.h"
+#include "codec/reference/planes.h"
+#include "codec/reference/reference.h"
+#include "format/block_hash.h"
+
+namespace cinch::codec::reference {
+namespace {
+
+bool InSample(uint32_t element) { return element % 8 == (element / 8) % 8; }
+bool InDetectionSample(uint32_t element) {
+  return InSample(element) && (element % 64) / 8 == (element / 64) % 8;
+}
+
+/// A block's elements under a dtype, split.
+struct SplitBlock {
+  uint32_t dtype;
+  std::vector<uint64_t> symbols;
+  std::vector<uint64_t> residues;
+};
+
+SplitBlock SplitAs(uint32_t dtype, const BlockInput& input) {
+  SplitBlock block{dtype, {}, {}};
+  for (const uint64_t element : LoadElements(dtype, input.bytes, input.length_bytes)) {
+    const format::SplitElement parts = format::Split(dtype, element);
+    block.symbols.push_back(parts.symbol);
+    block.residues.push_back(parts.residue);
+  }
+  return block;
+}
+
+/// Residue byte planes that are zero in all of the elements that `in_set` picks.
+template <typename InSet>
+uint32_t ZeroPlanes(const SplitBlock& block, InSet in_set) {
+  uint64_t any = 0;
+  for (uint32_t j = 0; j < block.residues.size(); ++j) {
+    if (in_set(j)) any |= block.residues[j];
+  }
+  return ZeroPlanesOf(any, block.dtype);
+}
+
+template <typename InSet>
+SymbolCounts CountSymbols(const SplitBlock& block, InSet in_set) {
+  SymbolCounts counts;
+  for (uint32_t j = 0; j < block.symbols.size(); ++j) {
+    if (in_set(j)) counts.Add(static_cast<uint32_t>(block.symbols[j]));
+  }
+  return counts;
+}
+
+uint32_t ChooseDtype(const BlockInput& input) {
+  if (input.dtype != CINCH_DTYPE_AUTO) return input.dtype;
+  DtypeChooser chooser;
+  for (const uint32_t dtype : kAutoDtypes) {
+    if (format::TraitsOf(dtype).element_bytes > input.length_bytes) continue;
+    const SplitBlock block = SplitAs(dtype, input);
+    chooser.Consider(dtype, CountSymbols(block, InDetectionSample),
+                     ZeroPlanes(block, InDetectionSample));
+  }
+  return chooser.best_dtype();
+}
+
+EncodedBlock Finish(const BlockInput& input, format::BlockHeader header,
+                    const std::vector<uint8_t>& body, uint8_t* payload) {
+  const uint64_t hash =
+      input.checksum ? format::BlockHash(input.bytes, input.length_bytes, input.index) : 0;
+  header.checksum = static_cast<uint32_t>(hash);
+  const auto payload_bytes = static_cast<uint32_t>(
+      format::AlignUp(sizeof header + body.size(), format::kPayloadUnitBytes));
+  std::fill(payload, payload + payload_bytes, uint8_t{0});
+  std::memcpy(payload, &header, sizeof header);
+  std::copy(body.begin(), body.end(), payload + sizeof header);
+  return {payload_bytes, hash};
+}
+
+EncodedBlock EncodeStored(const BlockInput& input, uint8_t* payload) {
+  std::vector<uint8_t> body(format::kStoredDataOffset - sizeof(format::BlockHeader), 0);
+  body.insert(body.end(), input.bytes, input.bytes + input.length_bytes);
+  return Finish(input, {}, body, payload);
+}
+
+bool IsConstant(const BlockInput& input) {
+  for (uint32_t j = 8; j < input.length_bytes; ++j) {
+    if (input.bytes[j] != input.bytes[j % 8]) return false;
+  }
+  return true;
+}
+
+EncodedBlock EncodeConstant(const BlockInput& input, uint8_t* payload) {
+  std::vector<uint8_t> body(8, 0);
+  std::copy(input.bytes, input.bytes + std::min(input.length_bytes, 8U), body.begin());
+  format::BlockHeader header{};
+  header.mode = static_cast<uint8_t>(format::BlockMode::kConstant);
+  return Finish(input, header, body, payload);
+}
+
+/// A tile's coded part (5.2) from the symbols that escaped level 0.
+void WriteCoded(const format::Codebook& codebook, std::vector<uint64_t> escaped,
+                std::vector<uint8_t>* out) {
+  for (const auto& level : codebook.coded) {
+    const size_t start = out->size();
+    out->resize(start + format::CeilDivide(escaped.size(), 4), 0);
+    std::vector<uint64_t> still_escaped;
+    for (size_t j = 0; j < escaped.size(); ++j) {
+      const auto* match = std::find(std::begin(level), std::end(level), escaped[j]);
+      const auto code = static_cast<uint32_t>(match - std::begin(level));
+      if (code == format::kCodedEscape) still_escaped.push_back(escaped[j]);
+      uint8_t& byte = (*out)[start + j / 4];
+      byte = static_cast<uint8_t>(byte | (code << (2 * (j % 4))));
+    }
+    escaped = std::move(still_escaped);
+  }
+  for (const uint64_t symbol : escaped) out->push_back(static_cast<uint8_t>(symbol));
+}
+
+/// Section 5. Nothing when the block is better stored.
+std::optional<std::vector<uint8_t>> CascadeBody(const BlockInput& input, const SplitBlock& block,
+                                                const CodebookChoice& choice,
+                                                uint32_t zero_planes) {
+  const format::CascadeLayout layout = format::MakeCascadeLayout(
+      block.dtype, input.length_bytes, choice.level0_bits, zero_planes);
+  std::vector<uint8_t> plain;
+  std::vector<uint8_t> coded;
+  std::vector<uint8_t> body(layout.plain_offset - sizeof(format::BlockHeader), 0);
+  std::memcpy(body.data(), &choice.codebook, sizeof choice.codebook);
+  const uint32_t escape = format::Level0Symbols(choice.level0_bits);
+  for (uint32_t tile = 0; tile < layout.tiles; ++tile) {
+    const size_t begin = size_t{tile} * format::kTileElements;
+    std::vector<uint64_t> codes;
+    std::vector<uint64_t> residues;
+    std::vector<uint64_t> escaped;
+    for (size_t j = begin; j < begin + layout.TileElements(tile); ++j) {
+      const auto* end = choice.codebook.level0 + escape;
+      const auto* match = std::find(choice.codebook.level0, end, block.symbols[j]);
+      if (match == end) escaped.push_back(block.symbols[j]);
+      codes.push_back(static_cast<uint64_t>(match - choice.codebook.level0));
+      residues.push_back(block.residues[j]);
+    }
+    WriteField(codes, choice.level0_bits, 0, &plain);
+    WriteField(residues, layout.traits.residue_bits, zero_planes, &plain);
+    WriteCoded(choice.codebook, std::move(escaped), &coded);
+    if (coded.size() > 0xFFFF) return std::nullopt;
+    StoreLittle(coded.size(), 2,
+                &body[format::kTileEndOffset - sizeof(format::BlockHeader) + 2 * tile]);
+  }
+  const uint8_t* end = input.bytes + input.length_bytes;
+  body.insert(body.end(), plain.begin(), plain.end());
+  body.insert(body.end(), coded.begin(), coded.end());
+  body.insert(body.end(), end - layout.tail_bytes, end);
+  if (layout.PayloadBytes(static_cast<uint32_t>(coded.size())) >=
+      format::StoredPayloadBytes(input.length_bytes)) {
+    return std::nullopt;
+  }
+  return body;
+}
+
+}  // namespace
+
+EncodedBlock EncodeBlock(const BlockInput& input, uint8_t* payload) {
+  const uint32_t dtype = ChooseDtype(input);
+  const SplitBlock block = SplitAs(dtype, input);
+  if (block.symbols.empty()) {
+    return IsConstant(input) ? EncodeConstant(input, payload) : EncodeStored(input, payload);
+  }
+
+  const SymbolCounts counts = CountSymbols(block, InSample);
+  const uint32_t symbol_bits = format::TraitsOf(dtype).symbol_bits;
+  CodebookChoice choice = ChooseCodebook(counts, symbol_bits, true);
+  if (choice.single_symbol) {
+    if (IsConstant(input)) return EncodeConstant(input, payload);
+    const uint64_t symbol = choice.codebook.level0[0];
+    if (!std::all_of(block.symbols.begin(), block.symbols.end(),
+                     [symbol](uint64_t other) { return other == symbol; })) {
+      choice = ChooseCodebook(counts, symbol_bits, false);
+    }
+  }
+  if (!WorthCoding(dtype, choice.cost_bits, counts.total, ZeroPlanes(block, InSample))) {
+    return EncodeStored(input, payload);
+  }
+
+  const uint32_t zero_planes = ZeroPlanes(block, [](uint32_t) { return true; });
+  const auto body = CascadeBody(input, block, choice, zero_planes);
+  if (!body) return EncodeStored(input, payload);
+  format::BlockHeader header{};
+  header.mode = static_cast<uint8_t>(format::BlockMode::kCascade);
+  header.dtype = static_cast<uint8_t>(dtype);
+  header.level0_bits = static_cast<uint8_t>(choice.level0_bits);
+  header.zero_planes = static_cast<uint8_t>(zero_planes);
+  return Finish(input, header, *body, payload);
+}
+
+}  // namespace cinch::codec::reference

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file layout.h
+/// The structs of the frame format and every size and offset in it (docs/format.md).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "format/dtype.h"
+#include "format/host_device.h"
+
+namespace cinch::format {
+
+inline constexpr uint32_t kMagic = 0x48434E43;  // "CNCH"
+inline constexpr uint16_t kVersion = 1;
+inline constexpr uint32_t kBlockBytes = 32768;
+inline constexpr uint32_t kTileElements = 1024;
+inline constexpr uint32_t kPayloadUnitBytes = 16;
+inline constexpr uint32_t kLevels = 4;
+inline constexpr uint32_t kCodedLevels = 3;      // levels 1 to 3
+inline constexpr uint32_t kCodedLevelSymbols = 3;
+inline constexpr uint32_t kCodedEscape = 3;
+inline constexpr uint32_t kMaxLevel0Bits = 3;
+inline constexpr uint32_t kMaxLevel0Symbols = 7;
+inline constexpr uint64_t kMaxPayloadBytes = uint64_t{1} << 36;
+inline constexpr uint8_t kFlagChecksum = 1;
+inline constexpr uint32_t kHeaderHashIndex = 0xFFFFFFFF;
+
+enum class BlockMode : uint8_t { kStored = 0, kConstant = 1, kCascade = 2 };
+
+/// Section 2.1. Little-endian in memory, as every supported machine is.
+struct FrameHeader {
+  uint32_t magic;
+  uint16_t version;
+  uint8_t dtype;
+  uint8_t flags;
+  uint64_t original_bytes;
+  uint64_t payload_bytes;
+  uint32_t block_count;
+  uint32_t block_bytes;
+  uint64_t content_hash;
+  uint8_t reserved[20];
+  uint32_t header_hash;
+};
+static_assert(sizeof(FrameHeader) == 64);
+static_assert(offsetof(FrameHeader, header_hash) == 60);
+
+/// Section 4.
+struct BlockHeader {
+  uint32_t checksum;
+  uint8_t mode;
+  uint8_t dtype;
+  uint8_t level0_bits;
+  uint8_t zero_planes;
+};
+static_assert(sizeof(BlockHeader) == 8);
+
+/// Section 5: which symbols each level's codes name. `level0[i]` and `coded[k][i]` are code i's.
+struct Codebook {
+  uint8_t level0[kMaxLevel0Symbols];
+  uint8_t coded[kCodedLevels][kCodedLevelSymbols];
+};
+static_assert(sizeof(Codebook) == 16);
+
+inline constexpr uint32_t kStoredDataOffset = 16;    // header and 8 reserved bytes
+inline constexpr uint32_t kConstantPayloadBytes = 16;
+inline constexpr uint32_t kCodebookOffset = 8;
+inline constexpr uint32_t kTileEndOffset = 24;
+/// No block's payload is larger than this: stored is always possible.
+inline constexpr uint32_t kMaxBlockPayloadBytes = kStoredDataOffset + kBlockBytes;
+
+CINCH_HOST_DEVICE constexpr uint64_t CeilDivide(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+CINCH_HOST_DEVICE constexpr uint64_t AlignUp(uint64_t value, uint64_t alignment) {
+  return CeilDivide(value, alignment) * alignment;
+}
+
+CINCH_HOST_DEVICE constexpr uint64_t BlockCount(uint64_t original_bytes) {
+  return CeilDivide(original_bytes, kBlockBytes);
+}
+CINCH_HOST_DEVICE constexpr uint64_t IndexBytes(uint64_t block_count) {
+  return AlignUp(4 * block_count, kPayloadUnitBytes);
+}
+CINCH_HOST_DEVICE constexpr uint64_t PayloadOffset(uint64_t block_count) {
+  return sizeof(FrameHeader) + IndexBytes(block_count);
+}
+/// The length of block `index` of an input.
+CINCH_HOST_DEVICE constexpr uint32_t BlockLength(uint64_t original_bytes, uint64_t index) {
+  const uint64_t left = original_bytes - index * kBlockBytes;
+  return static_cast<uint32_t>(left < kBlockBytes ? left : kBlockBytes);
+}
+CINCH_HOST_DEVICE constexpr uint32_t StoredPayloadBytes(uint32_t length_bytes) {
+  return static_cast<uint32_t>(AlignUp(kStoredDataOffset + length_bytes, kPayloadUnitBytes));
+}
+/// The largest frame of an input; see cinch_compress_bound.
+CINCH_HOST_DEVICE constexpr uint64_t FrameBound(uint64_t original_bytes) {
+  const uint64_t blocks = BlockCount(original_bytes);
+  const uint64_t full_blocks = original_bytes / kBlockBytes;
+  const auto tail = static_cast<uint32_t>(original_bytes % kBlockBytes);
+  return PayloadOffset(blocks) + full_blocks * kMaxBlockPayloadBytes +
+         (tail != 0 ? StoredPayloadBytes(tail) : 0);
+}
+
+/// Section 5.1: how many bytes a field of `bits` bits takes for `elements` elements of a tile.
+CINCH_HOST_DEVICE constexpr uint32_t FieldBytes(uint32_t bits, uint32_t elements) {
+  uint32_t bytes = (bits / 8) * elements;
+  if ((bits & 4) != 0) bytes += (elements + 1) / 2;
+  if ((bits & 2) != 0) bytes += (elements + 3) / 4;
+  if ((bits & 1) != 0) bytes += (elements + 7) / 8;
+  return bytes;
+}
+
+CINCH_HOST_DEVICE constexpr uint32_t CountBits(uint32_t value) {
+  uint32_t count = 0;
+  for (; value != 0; value &= value - 1) ++count;
+  return count;
+}
+
+/// Where things are in a cascade block.
+struct CascadeLayout {
+  DtypeTraits traits;
+  uint32_t elements;       ///< m
+  uint32_t tiles;          ///< T
+  uint32_t tail_bytes;     ///< n mod W
+  uint32_t level0_bits;
+  uint32_t plane_bits;     ///< Residue bits that are stored: R less 8 for each zero plane.
+  uint32_t plain_offset;   ///< From the payload's start.
+  uint32_t coded_offset;   ///< Likewise.
+
+  CINCH_HOST_DEVICE constexpr uint32_t TileElements(uint32_t tile) const {
+    const uint32_t left = elements - tile * kTileElements;
+    return left < kTileElements ? left : kTileElements;
+  }
+  CINCH_HOST_DEVICE constexpr uint32_t TilePlainBytes(uint32_t tile_elements) const {
+    return FieldBytes(level0_bits, tile_elements) + FieldBytes(plane_bits, tile_elements);
+  }
+  CINCH_HOST_DEVICE constexpr uint32_t TilePlainOffset(uint32_t tile) const {
+    return plain_offset + tile * TilePlainBytes(kTileElements);
+  }
+  /// The payload's size for a coded part of `coded_bytes` bytes.
+  CINCH_HOST_DEVICE constexpr uint32_t PayloadBytes(uint32_t coded_bytes) const {
+    return static_cast<uint32_t>(
+        AlignUp(uint64_t{coded_offset} + coded_bytes + tail_bytes, kPayloadUnitBytes));
+  }
+};
+
+/// The layout of a cascade block of `length_bytes` original bytes.
+CINCH_HOST_DEVICE constexpr CascadeLayout MakeCascadeLayout(uint32_t dtype, uint32_t length_bytes,
+                                                            uint32_t level0_bits,
+                                                            uint32_t zero_planes) {
+  CascadeLayout layout{};
+  layout.traits = TraitsOf(dtype);
+  layout.elements = length_bytes / layout.traits.element_bytes;
+  layout.tiles = static_cast<uint32_t>(CeilDivide(layout.elements, kTileElements));
+  layout.tail_bytes = length_bytes % layout.traits.element_bytes;
+  layout.level0_bits = level0_bits;
+  layout.plane_bits = layout.traits.residue_bits - 8 * CountBits(zero_planes);
+  layout.plain_offset = static_cast<uint32_t>(AlignUp(kTileEndOffset + 2 * layout.tiles, 8));
+  layout.coded_offset = layout.plain_offset;
+  if (layout.tiles != 0) {
+    const uint32_t last = layout.tiles - 1;
+    layout.coded_offset =
+        layout.TilePlainOffset(last) + layout.TilePlainBytes(layout.TileElements(last));
+  }
+  return layout;
+}
+
+/// The symbols that level 0 names with codes of `level0_bits` bits.
+CINCH_HOST_DEVICE constexpr uint32_t Level0Symbols(uint32_t level0_bits) {
+  return level0_bits == 0 ? 1 : (1U << level0_bits) - 1;
+}
+
+}  // namespace cinch::format
