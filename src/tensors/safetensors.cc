@@ -5,6 +5,7 @@
 #include <new>
 #include <tuple>
 
+#include "base/status.h"
 #include "tensors/safetensors_header.h"
 
 namespace cinch::tensors {
@@ -104,9 +105,7 @@ TensorInfo ToTensorInfo(HeaderEntry&& entry, uint64_t data_offset_bytes) {
 
 Status Read(std::span<const std::byte> file, SafetensorsLayout* layout, std::string* message) {
   std::string_view json;
-  if (const Status status = LocateHeader(file, &json, message); status != CINCH_OK) {
-    return status;
-  }
+  CINCH_RETURN_IF_ERROR(LocateHeader(file, &json, message));
   std::vector<HeaderEntry> entries;
   SafetensorsLayout read;
   if (const Status status = ParseHeader(json, &entries, &read.metadata, message);
@@ -119,10 +118,7 @@ Status Read(std::span<const std::byte> file, SafetensorsLayout* layout, std::str
   });
   read.data_offset_bytes = kLengthBytes + json.size();
   read.file_bytes = file.size();
-  if (const Status status = CheckRanges(entries, read.file_bytes - read.data_offset_bytes, message);
-      status != CINCH_OK) {
-    return status;
-  }
+  CINCH_RETURN_IF_ERROR(CheckRanges(entries, read.file_bytes - read.data_offset_bytes, message));
   read.tensors.reserve(entries.size());
   for (HeaderEntry& entry : entries) {
     read.tensors.push_back(ToTensorInfo(std::move(entry), read.data_offset_bytes));

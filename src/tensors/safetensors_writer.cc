@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/status.h"
 #include "tensors/safetensors.h"
 #include "tensors/safetensors_header.h"
 
@@ -94,17 +95,12 @@ std::string HeaderJson(const std::vector<TensorInfo>& tensors, const Metadata& m
 
 Status Plan(std::vector<TensorSpec> specs, const Metadata& metadata, SafetensorsPlan* plan,
             std::string* message) {
-  if (const Status status = CheckNames(specs, message); status != CINCH_OK) {
-    return status;
-  }
+  CINCH_RETURN_IF_ERROR(CheckNames(specs, message));
   SortAsInFile(&specs);
   SafetensorsPlan planned;
   uint64_t data_bytes = 0;
-  if (const Status status =
-          PlaceTensors(std::move(specs), &planned.layout.tensors, &data_bytes, message);
-      status != CINCH_OK) {
-    return status;
-  }
+  CINCH_RETURN_IF_ERROR(
+      PlaceTensors(std::move(specs), &planned.layout.tensors, &data_bytes, message));
   const std::string json = HeaderJson(planned.layout.tensors, metadata);
   if (json.size() > kMaxHeaderBytes) {
     *message = "the header would have " + std::to_string(json.size()) +

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "base/status.h"
+
 namespace cinch::tensors {
 namespace {
 
@@ -24,9 +26,7 @@ TensorInfo WholeFile(const MappedFile& file, cinch_dtype dtype) {
 Status TensorFile::Open(const std::string& path, Kind kind, cinch_dtype raw_dtype, TensorFile* file,
                         std::string* message) {
   TensorFile opened;
-  if (const Status status = MappedFile::Open(path, &opened.file_, message); status != CINCH_OK) {
-    return status;
-  }
+  CINCH_RETURN_IF_ERROR(MappedFile::Open(path, &opened.file_, message));
   opened.is_safetensors_ =
       kind == Kind::kSafetensors || (kind == Kind::kByName && IsNamedSafetensors(path));
   if (opened.is_safetensors_) {
