@@ -21,6 +21,8 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/cinch-config-version.cma
 install(FILES "${PROJECT_BINARY_DIR}/cinch-config.cmake"
               "${PROJECT_BINARY_DIR}/cinch-config-version.cmake" DESTINATION "${cinch_package_dir}")
 
+# Relative, so that `cmake --install --prefix` needs no new configuration.
+file(RELATIVE_PATH cinch_prefix_from_pkgconfig "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
 configure_file("${PROJECT_SOURCE_DIR}/cmake/cinch.pc.in" "${PROJECT_BINARY_DIR}/cinch.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/cinch.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 

@@ -10,6 +10,8 @@
 
 set_property(GLOBAL PROPERTY CINCH_LIBRARY_LAYERS "")
 set_property(GLOBAL PROPERTY CINCH_TOOL_LAYERS "")
+# What libcinch.so links besides its own layers.
+set_property(GLOBAL PROPERTY CINCH_LIBRARY_LINKS "")
 
 function(cinch_add_folder folder)
   if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/CMakeLists.txt")
@@ -32,5 +34,8 @@ function(cinch_add_layer name)
     set_property(GLOBAL APPEND PROPERTY CINCH_TOOL_LAYERS ${target})
   else()
     set_property(GLOBAL APPEND PROPERTY CINCH_LIBRARY_LAYERS ${target})
+    set(third_party ${layer_LINKS} ${layer_PRIVATE_LINKS})
+    list(FILTER third_party EXCLUDE REGEX "^cinch_")
+    set_property(GLOBAL APPEND PROPERTY CINCH_LIBRARY_LINKS ${third_party})
   endif()
 endfunction()

@@ -4,10 +4,12 @@
 #   cinch_add_test(NAME <name> SOURCES <files> [LIBRARIES <targets>] [LABELS <labels>]
 #                  [TIMEOUT <seconds>] [ENVIRONMENT <NAME=value>...] [ARGUMENTS <args>] [SERIAL])
 #
-# Labels that move a test out of the short suite: long, nightly, gpu, multi_gpu. no_sanitizer keeps
-# it out of the asan and tsan runs. SERIAL: the test wants the machine to itself.
+# Labels that move a test out of the short suite: long, nightly, gpu, multi_gpu. `threads` makes it
+# part of the tsan run, `no_sanitizer` keeps it out of the asan run. SERIAL: the test wants the
+# machine to itself.
 
-include(GoogleTest)
+# Builds what the tsan preset runs, and nothing else.
+add_custom_target(threads_tests)
 
 set(CINCH_TEST_ENVIRONMENT
     "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"
@@ -43,6 +45,9 @@ function(cinch_add_test)
   target_compile_definitions(${test_NAME} PRIVATE CINCH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   target_link_libraries(${test_NAME} PRIVATE ${test_LIBRARIES} cinch_warnings GTest::gmock
                                              GTest::gtest_main)
+  if("threads" IN_LIST test_LABELS)
+    add_dependencies(threads_tests ${test_NAME})
+  endif()
   add_test(NAME ${test_NAME} COMMAND ${test_NAME} ${test_ARGUMENTS})
   set(serial)
   if(test_SERIAL)
