@@ -9,7 +9,7 @@
 ///
 /// Memory: all pointers are host memory. A buffer given to an operation belongs to the operation
 /// until it completes (a state other than CINCH_IN_PROGRESS). Sent buffers are only read.
-/// An endpoint needs at most CINCH_ENDPOINT_MEMORY_BYTES of staging, whatever the message's size.
+/// An endpoint uses at most CINCH_ENDPOINT_MEMORY_BYTES of staging, whatever the message's size.
 ///
 /// Threads: every function may be called from any thread. A handle must not be used during or
 /// after the call that releases it. Callbacks run on the engine's progress thread.
@@ -52,30 +52,30 @@ typedef enum cinch_policy {
   CINCH_POLICY_COMPRESSED = 3 /**< Always, but for messages of less than 4 KiB. */
 } cinch_policy;
 
-/** How messages of the engine are sent and protected. A zero or null field means: the value of
- *  the environment variable named here if it is set, else the default named here. */
+/** How messages of the engine are sent and protected. A zero or null field means: the setting named
+ *  here (docs/configuration.md) when there is one, else the default named here. */
 typedef struct cinch_engine_options {
-  size_t struct_size;          /**< sizeof(cinch_engine_options), so that the struct may grow. */
-  cinch_policy policy;         /**< CINCH_POLICY=auto|raw|compressed; auto. */
-  cinch_dtype dtype;           /**< What this engine is for. Bytes and auto: anything. Two engines
-                                    that each name another dtype refuse to connect. */
-  uint64_t segment_bytes;      /**< Original bytes of a segment, 64 KiB to 4 MiB, a multiple of
-                                    32 KiB. Default 1 MiB. The sender's value counts. */
-  uint32_t codec_threads;      /**< CINCH_CODEC_THREADS; default: half the cores, at least 1. */
-  int without_checksum;        /**< Non-zero: compressed segments carry no checksum. */
-  const void* key;             /**< The shared key, any bytes, at least 16. Default: CINCH_KEY, */
-  uint64_t key_bytes;          /**< or the contents of the file named by CINCH_KEY_FILE. */
-  double link_gbps;            /**< CINCH_LINK_GBPS: slow each endpoint down to this many 10^9
-                                    bits a second of wire bytes sent. Default: no limit. */
-  double peer_timeout_seconds; /**< CINCH_PEER_TIMEOUT: a peer silent for so long is lost; 10. */
-  double operation_timeout_seconds; /**< CINCH_OPERATION_TIMEOUT: an operation of which nothing
-                                     moved for so long ends with CINCH_ERROR_TIMEOUT; 60.
-                                     CINCH_NO_TIMEOUT: only the peer's silence counts. */
-  double handshake_timeout_seconds; /**< Time for a connection to prove itself; 5. */
+  size_t struct_size;     /**< sizeof(cinch_engine_options), so that the struct may grow. */
+  cinch_policy policy;    /**< CINCH_POLICY. */
+  cinch_dtype dtype;      /**< What this engine is for. Bytes and auto: anything. Two engines that
+                               each name another dtype refuse to connect. */
+  uint64_t segment_bytes; /**< CINCH_SEGMENT_BYTES: original bytes of a segment, 64 KiB to 4 MiB, a
+                               multiple of 32 KiB. The sender's value counts. */
+  uint32_t codec_threads; /**< CINCH_THREADS; 0 there: one for each core. */
+  int without_checksum;   /**< Non-zero: compressed segments carry no checksum. CINCH_CHECKSUM. */
+  const void* key;    /**< The shared key, any bytes, at least 16. CINCH_KEY, else the contents */
+  uint64_t key_bytes; /**< of CINCH_KEY_FILE without the newline at its end. */
+  double link_gbps;   /**< CINCH_LINK_GBPS: slow each endpoint down to so many 10^9 bits a second
+                           of wire bytes sent. */
+  double peer_timeout_seconds;      /**< A peer silent for so long is lost. Default 10. */
+  double operation_timeout_seconds; /**< CINCH_TIMEOUT: an operation of which nothing moved for so
+                                         long ends with CINCH_ERROR_TIMEOUT. CINCH_NO_TIMEOUT: only
+                                         the peer's silence counts. */
+  double handshake_timeout_seconds; /**< Time for a connection to prove itself. Default 5. */
   const char* transports;      /**< UCX_TLS, e.g. "tcp" or "posix,cma,self"; all that UCX finds. */
   const char* network_devices; /**< UCX_NET_DEVICES, e.g. "lo" or "mlx5_0:1,eth0". Default: the
-                                    device that carries the first address listened on or
-                                    connected from; the transport listens on no other. */
+                                    device that carries the first address listened on or connected
+                                    from; the transport listens on no other. */
 } cinch_engine_options;
 
 /** Sets every field to "unset" as described above. */
@@ -87,12 +87,13 @@ CINCH_API void cinch_engine_options_init(cinch_engine_options* options);
  *  UNSUPPORTED (a build without UCX), OUT_OF_MEMORY. */
 CINCH_API cinch_status cinch_engine_create(const cinch_engine_options* options,
                                            cinch_engine** engine);
-/** Closes every endpoint and listener, completes what is pending with CINCH_ERROR_CANCELLED and
- *  frees the engine with all its endpoints, listeners and regions; operations stay valid until
- *  they are released. Null is allowed. Not from a callback. */
+/** Closes every endpoint and listener, completes what is pending with CINCH_ERROR_CANCELLED, stops
+ *  the threads and frees the engine. Handles that came from it stay valid, closed, until they are
+ *  released. Null is allowed. Not from a callback. */
 CINCH_API void cinch_engine_destroy(cinch_engine* engine);
 
-/* Connections. An address is "HOST:PORT", "[IPV6]:PORT" or ":PORT" (loopback). */
+/* Connections. An address is "HOST:PORT", "[IPV6]:PORT" or ":PORT" (the host of CINCH_LISTEN, which
+   is loopback unless set). */
 
 /** Listens at `address` only; port 0 takes a free one. An address that is not loopback needs a
  *  shared key. Unknown and unauthenticated bytes at the port do no harm.
