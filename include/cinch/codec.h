@@ -37,7 +37,8 @@ typedef enum cinch_dtype {
   CINCH_DTYPE_INT32 = 20,
   CINCH_DTYPE_UINT32 = 21,
   CINCH_DTYPE_INT64 = 22,
-  CINCH_DTYPE_UINT64 = 23
+  CINCH_DTYPE_UINT64 = 23,
+  CINCH_DTYPE_ANY_INT = 0x7FFFFFFF /**< Not a dtype: lets every int be checked. */
 } cinch_dtype;
 
 /** The dtype's lower-case name, e.g. "bf16", "fp8_e4m3fn"; "unknown" for any other value. */
@@ -51,14 +52,16 @@ CINCH_API uint64_t cinch_dtype_size(cinch_dtype dtype);
 typedef enum cinch_backend {
   CINCH_BACKEND_CPU = 0,       /**< SIMD, chosen at run time, multi-threaded. */
   CINCH_BACKEND_REFERENCE = 1, /**< Plain scalar code written from the format document. */
-  CINCH_BACKEND_CUDA = 2       /**< Device memory; see cinch/cuda.h. */
+  CINCH_BACKEND_CUDA = 2,      /**< Device memory; see cinch/cuda.h. */
+  CINCH_BACKEND_ANY_INT = 0x7FFFFFFF /**< Not a backend: lets every int be checked. */
 } cinch_backend;
 
 /** The largest input of one frame: 63 GiB. */
 #define CINCH_MAX_FRAME_INPUT_BYTES (UINT64_C(63) << 30)
 
-/** A codec owns its worker threads and scratch memory (a constant, about 100 KiB a thread).
- *  One call at a time per handle; different handles are independent. */
+/** A codec owns its worker threads and scratch memory (a constant, about 260 KiB a thread).
+ *  One call at a time per handle, a second one gets CINCH_ERROR_BUSY; different handles are
+ *  independent. */
 typedef struct cinch_codec cinch_codec;
 
 typedef struct cinch_codec_options {

@@ -10,13 +10,17 @@
 
 namespace cinch::format {
 
-inline constexpr uint32_t kHashKeyStep = 0x9E3779B1;
+/// Keys of pair p: (p + 1) times these. Two different factors, so that no exchange of pairs that
+/// have the same sum goes unnoticed.
+inline constexpr uint32_t kHashEvenKeyFactor = 0x9E3779B1;
+inline constexpr uint32_t kHashOddKeyFactor = 0x85EBCA77;
 
-/// The term of the pair of words 2p and 2p + 1.
+/// The term of words 2p and 2p + 1, p being `pair`.
 CINCH_HOST_DEVICE constexpr uint64_t HashPair(uint32_t pair, uint32_t even_word,
                                               uint32_t odd_word) {
-  const uint32_t even_key = kHashKeyStep * (2 * pair + 1);
-  return uint64_t{even_word + even_key} * uint64_t{odd_word + even_key + kHashKeyStep};
+  const uint32_t even_factor = even_word + kHashEvenKeyFactor * (pair + 1);
+  const uint32_t odd_factor = odd_word + kHashOddKeyFactor * (pair + 1);
+  return uint64_t{even_factor} * uint64_t{odd_factor};
 }
 
 /// Turns the sum of all pairs' terms into the block's hash.
