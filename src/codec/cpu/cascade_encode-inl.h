@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cascade of a tile, encoding (docs/format.md, sections 5.1 and 5.2).
+//
+// No tables: each level's symbols are a window of consecutive symbols of the alphabet that the
+// levels above left over. Numbering the symbols within that alphabet makes a code
+// min(number - window start, escape), and dropping a window from it takes two more operations.
+#if defined(CINCH_CODEC_CPU_CASCADE_ENCODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CINCH_CODEC_CPU_CASCADE_ENCODE_INL_H_
+#undef CINCH_CODEC_CPU_CASCADE_ENCODE_INL_H_
+#else
+#define CINCH_CODEC_CPU_CASCADE_ENCODE_INL_H_
+#endif
+
+#include <cstdint>
+#include <cstring>
+
+#include "codec/cpu/lists-inl.h"
+#include "codec/cpu/tile.h"
+#include "codec/cpu/vectors-inl.h"
+#include "codec/plan/codebook.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cinch::codec::cpu {
+namespace HWY_NAMESPACE {
+
+/// A level's window.
+struct Window {
+  VecBytes start;
+  VecBytes width;   ///< Also the level's escape code.
+
+  Window(uint32_t start_in, uint32_t width_in)
+      : start(hn::Set(kD8, static_cast<uint8_t>(start_in))),
+        width(hn::Set(kD8, static_cast<uint8_t>(width_in))) {}
+
+  /// Numbers below the window wrap around to far above it.
+  HWY_INLINE VecBytes Code(VecBytes number) const {
+    return hn::Min(hn::Sub(number, start), width);
+  }
+  /// Escaped numbers in the alphabet without the window.
+  HWY_INLINE VecBytes Drop(VecBytes number) const {
+    return hn::Min(number, hn::Max(hn::SaturatedSub(number, width), start));
+  }
+  /// The inverse of Drop.
+  HWY_INLINE VecBytes PutBack(VecBytes number) const {
+    return hn::Add(number, hn::IfThenZeroElse(hn::Lt(number, start), width));
+  }
+};
+
+/// Level 0 of `count` symbols: their codes, and in `list` what escapes. Returns how many escape.
+inline uint32_t EncodeLevel0(const Window& window, const uint8_t* symbols, uint32_t count,
+                             uint8_t* codes, uint8_t* list) {
+  uint32_t escaped = 0;
+  for (uint32_t j = 0; j < count; j += kVectorBytes) {
+    const VecBytes numbers = hn::Load(kD8, symbols + j);
+    const VecBytes code = window.Code(numbers);
+    hn::Store(code, kD8, codes + j);
+    const MaskBytes escapes = KeepFirst(hn::Eq(code, window.width), count - j);
+    escaped += CompressTo(numbers, escapes, list + escaped);
+  }
+  return escaped;
+}
+
+/// Four 2-bit codes a byte, the first in the low bits. Writes kVectorBytes / 4 bytes.
+HWY_INLINE void StoreCodes(VecBytes codes, uint8_t* to) {
+  const Lanes<uint32_t> d32;
+  [[maybe_unused]] const hn::Rebind<uint8_t, Lanes<uint32_t>> d_packed;
+  auto x = hn::BitCast(d32, codes);
+  x = hn::Or(x, hn::ShiftRight<6>(x));   // codes 0 and 1 in bits 0-3, codes 2 and 3 in 16-19
+  x = hn::Or(x, hn::ShiftRight<12>(x));  // all in bits 0-7
+#if HWY_TARGET == HWY_AVX3_DL
+  // Highway 1.0.3 has a bug here: its TruncateTo permutes 32-bit lanes by indices of bytes.
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(x.raw));
+#else
+  hn::StoreU(hn::TruncateTo(d_packed, x), d_packed, to);
+#endif
+}
+
+/// One of levels 1 to 3: writes the codes of the list's `count` entries to `to` and shrinks the
+/// list to what escapes. Entries are numbered in the alphabet without `above`'s window afterwards.
+inline uint32_t EncodeCodedLevel(const Window& above, const Window& window, uint32_t count,
+                                 uint8_t* list, uint8_t* to) {
+  uint32_t escaped = 0;
+  for (uint32_t j = 0; j < count; j += kVectorBytes) {
+    const VecBytes numbers = above.Drop(hn::LoadU(kD8, list + j));
+    VecBytes codes = window.Code(numbers);
+    if (count - j < kVectorBytes) {
+      codes = hn::IfThenElseZero(hn::FirstN(kD8, count - j), codes);
+    }
+    StoreCodes(codes, to + j / 4);
+    // In place: the list's end never overtakes the vector just read.
+    escaped += CompressTo(numbers, hn::Eq(codes, window.width), list + escaped);
+  }
+  return escaped;
+}
+
+/// The windows of all levels of a block.
+struct Cascade {
+  Window level[format::kLevels];
+
+  explicit Cascade(const CodebookChoice& choice)
+      : level{{choice.window_start[0], format::Level0Symbols(choice.level0_bits)},
+              {choice.window_start[1], format::kCodedLevelSymbols},
+              {choice.window_start[2], format::kCodedLevelSymbols},
+              {choice.window_start[3], format::kCodedLevelSymbols}} {}
+};
+
+/// A tile's coded part: levels 1 to 3 and the raw symbols of the `count` entries of `list`, which
+/// is used up. Returns its size; writes at most kMaxCodedBytes + kVectorSlack bytes.
+inline uint32_t EncodeCoded(const Cascade& cascade, uint32_t count, uint8_t* list, uint8_t* to) {
+  uint32_t size = 0;
+  for (uint32_t level = 1; level < format::kLevels; ++level) {
+    const uint32_t code_bytes = (count + 3) / 4;
+    count = EncodeCodedLevel(cascade.level[level - 1], cascade.level[level], count, list,
+                             to + size);
+    size += code_bytes;
+  }
+  for (uint32_t j = 0; j < count; j += kVectorBytes) {
+    VecBytes numbers = hn::LoadU(kD8, list + j);
+    for (uint32_t level = format::kLevels - 1; level-- > 0;) {
+      numbers = cascade.level[level].PutBack(numbers);
+    }
+    hn::StoreU(numbers, kD8, to + size + j);
+  }
+  return size + count;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace cinch::codec::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// Section 7 of docs/format.md. Compiled once for each SIMD target.
+#include "codec/cpu/highway_targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "codec/cpu/encoder.cc"
+// Includes this file again for each target; must come before highway.h.
+#include "hwy/foreach_target.h"
+// foreach_target.h comes first.
+#include "hwy/highway.h"
+
+#include <cstring>
+
+#include "codec/cpu/cascade_encode-inl.h"
+#include "codec/cpu/detect.h"
+#include "codec/cpu/elements-inl.h"
+#include "codec/cpu/fields-inl.h"
+#include "codec/cpu/hash-inl.h"
+#include "codec/cpu/kernels.h"
+#include "codec/cpu/sample.h"
+#include "codec/plan/codebook.h"
+#include "codec/plan/dtype_choice.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cinch::codec::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+
+/// What the encoder has decided about a cascade block.
+struct CascadePlan {
+  uint32_t dtype;
+  uint32_t zero_planes;
+  CodebookChoice choice;
+};
+
+EncodedBlock StoreBlock(const BlockInput& input, uint64_t hash, uint8_t* payload) {
+  const uint32_t payload_bytes = format::StoredPayloadBytes(input.length_bytes);
+  const uint32_t end = format::kStoredDataOffset + input.length_bytes;
+  format::BlockHeader header{};
+  header.checksum = static_cast<uint32_t>(hash);
+  std::memset(payload, 0, format::kStoredDataOffset);
+  std::memcpy(payload, &header, sizeof header);
+  std::memcpy(payload + format::kStoredDataOffset, input.bytes, input.length_bytes);
+  std::memset(payload + end, 0, payload_bytes - end);
+  return {payload_bytes, hash};
+}
+
+bool IsConstant(const BlockInput& input) {
+  return input.length_bytes <= 8 ||
+         std::memcmp(input.bytes, input.bytes + 8, input.length_bytes - 8) == 0;
+}
+
+EncodedBlock StoreConstant(const BlockInput& input, uint64_t hash, uint8_t* payload) {
+  format::BlockHeader header{};
+  header.checksum = static_cast<uint32_t>(hash);
+  header.mode = static_cast<uint8_t>(format::BlockMode::kConstant);
+  std::memset(payload, 0, format::kConstantPayloadBytes);
+  std::memcpy(payload, &header, sizeof header);
+  std::memcpy(payload + sizeof header, input.bytes,
+              input.length_bytes < 8 ? input.length_bytes : 8);
+  return {format::kConstantPayloadBytes, hash};
+}
+
+/// Codes a cascade block's tiles one after another.
+class CascadeEncoder {
+ public:
+  CascadeEncoder(const BlockInput& input, const CascadePlan& plan, uint8_t* payload)
+      : input_(input),
+        layout_(format::MakeCascadeLayout(plan.dtype, input.length_bytes, plan.choice.level0_bits,
+                                          plan.zero_planes)),
+        zero_planes_(plan.zero_planes),
+        functions_(FunctionsOf(plan.dtype)),
+        cascade_(plan.choice),
+        payload_(payload) {}
+
+  /// Everything from tile_end on, the padding included. Returns the payload's size, or 0 when the
+  /// block is better stored.
+  uint32_t Run() {
+    const uint32_t stored_bytes = format::StoredPayloadBytes(input_.length_bytes);
+    if (layout_.PayloadBytes(0) >= stored_bytes) return 0;
+    std::memset(payload_ + format::kTileEndOffset, 0,
+                layout_.plain_offset - format::kTileEndOffset);
+    for (uint32_t tile = 0; tile < layout_.tiles; ++tile) {
+      EncodeTile(tile);
+      if (coded_bytes_ > 0xFFFF || layout_.PayloadBytes(coded_bytes_) >= stored_bytes) return 0;
+      const auto tile_end = static_cast<uint16_t>(coded_bytes_);
+      std::memcpy(payload_ + format::kTileEndOffset + 2 * tile, &tile_end, 2);
+    }
+    return FinishTail();
+  }
+
+ private:
+  /// Splits a tile. Byte planes go to `plain` from behind the level-0 codes; those left out go to
+  /// scratch. Returns the place of the planes of the residue's low bits.
+  uint8_t* Split(const uint8_t* bytes, uint32_t count, uint8_t* plane) {
+    const format::DtypeTraits& traits = layout_.traits;
+    const bool full = count == kTile;
+    PlanePointers planes;
+    uint8_t* first_plane = plane;
+    for (uint32_t k = 0; k < traits.residue_bits / 8; ++k) {
+      const bool stored = ((zero_planes_ >> k) & 1) == 0;
+      planes.at[k] = full && stored ? plane : scratch_.planes[k];
+      if (stored) plane += count;
+    }
+    if (full) {
+      functions_.split(bytes, planes, &split_);
+      return plane;
+    }
+    const uint32_t tile_bytes = count * traits.element_bytes;
+    std::memcpy(scratch_.elements, bytes, tile_bytes);
+    std::memset(scratch_.elements + tile_bytes, 0, kTile * traits.element_bytes - tile_bytes);
+    functions_.split(scratch_.elements, planes, &split_);
+    SplitLooseElements(traits, count, bytes, planes, &split_);
+    for (uint32_t k = 0; k < traits.residue_bits / 8; ++k) {
+      if (((zero_planes_ >> k) & 1) != 0) continue;
+      std::memcpy(first_plane, scratch_.planes[k], count);
+      first_plane += count;
+    }
+    return plane;
+  }
+
+  void EncodeTile(uint32_t tile) {
+    const uint32_t count = layout_.TileElements(tile);
+    const uint32_t level0_bits = layout_.level0_bits;
+    const uint32_t low_bits = layout_.traits.residue_bits % 8;
+    uint8_t* codes_field = payload_ + layout_.TilePlainOffset(tile);
+    uint8_t* low_field =
+        Split(input_.bytes + size_t{tile} * kTile * layout_.traits.element_bytes, count,
+              codes_field + format::FieldBytes(level0_bits, count));
+    if (low_bits != 0) PackField(split_.low_bits.at, count, low_bits, low_field);
+    if (level0_bits == 0) return;
+    const uint32_t escaped =
+        EncodeLevel0(cascade_.level[0], split_.symbols.at, count, codes_.at, list_.at);
+    PackField(codes_.at, count, level0_bits, codes_field);
+    AppendCoded(escaped);
+  }
+
+  /// Appends the coded part of the tile whose `escaped` escapes are in the list.
+  void AppendCoded(uint32_t escaped) {
+    const uint32_t at = layout_.coded_offset + coded_bytes_;
+    if (at + kMaxCodedBytes + kVectorSlack <= kEncodeCapacityBytes) {
+      coded_bytes_ += EncodeCoded(cascade_, escaped, list_.at, payload_ + at);
+      return;
+    }
+    // Near the end of the payload's room, where this block will probably be stored.
+    uint8_t coded[kMaxCodedBytes + kVectorSlack];
+    const uint32_t size = EncodeCoded(cascade_, escaped, list_.at, coded);
+    if (at + size <= kEncodeCapacityBytes) std::memcpy(payload_ + at, coded, size);
+    coded_bytes_ += size;
+  }
+
+  uint32_t FinishTail() {
+    const uint32_t payload_bytes = layout_.PayloadBytes(coded_bytes_);
+    const uint32_t at = layout_.coded_offset + coded_bytes_;
+    const uint8_t* tail = input_.bytes + input_.length_bytes - layout_.tail_bytes;
+    std::memcpy(payload_ + at, tail, layout_.tail_bytes);
+    std::memset(payload_ + at + layout_.tail_bytes, 0, payload_bytes - at - layout_.tail_bytes);
+    return payload_bytes;
+  }
+
+  const BlockInput& input_;
+  const format::CascadeLayout layout_;
+  const uint32_t zero_planes_;
+  const ElementFunctions functions_;
+  const Cascade cascade_;
+  uint8_t* const payload_;
+  uint32_t coded_bytes_ = 0;
+  SplitTile split_;
+  TileBytes codes_;
+  TileBytes list_;
+  TileScratch scratch_;
+};
+
+/// Steps 1 to 3 of section 7.4.
+enum class Verdict { kStored, kConstant, kCascade };
+
+Verdict PlanBlock(const BlockInput& input, CascadePlan* plan) {
+  const uint32_t dtype = plan->dtype;
+  const format::DtypeTraits traits = format::TraitsOf(dtype);
+  if (input.length_bytes < traits.element_bytes) {
+    return IsConstant(input) ? Verdict::kConstant : Verdict::kStored;
+  }
+  Sample sample;
+  TakeSample(dtype, input.bytes, input.length_bytes, &sample);
+  plan->choice = ChooseCodebook(sample.counts, traits.symbol_bits, true);
+  if (plan->choice.single_symbol && IsConstant(input)) return Verdict::kConstant;
+
+  // A plane that is not zero in the sample is not zero: mostly there is nothing to scan for.
+  const uint32_t sample_zero_planes = ZeroPlanesOf(sample.any, dtype);
+  ElementBits bits;
+  bits.any = sample.any;
+  if (plan->choice.single_symbol || sample_zero_planes != 0) {
+    bits = FunctionsOf(dtype).scan(input.bytes, input.length_bytes);
+  }
+  if (plan->choice.single_symbol &&
+      (bits.any >> traits.residue_bits) != (bits.all >> traits.residue_bits)) {
+    plan->choice = ChooseCodebook(sample.counts, traits.symbol_bits, false);
+  }
+  if (!WorthCoding(dtype, plan->choice.cost_bits, sample.counts.total, sample_zero_planes)) {
+    return Verdict::kStored;
+  }
+  plan->zero_planes = ZeroPlanesOf(bits.any, dtype);
+  return Verdict::kCascade;
+}
+
+/// The cascade of a planned block, or the block stored when that is not larger.
+EncodedBlock EncodeCascade(const BlockInput& input, const CascadePlan& plan, uint64_t hash,
+                           uint8_t* payload) {
+  const uint32_t payload_bytes = CascadeEncoder(input, plan, payload).Run();
+  if (payload_bytes == 0) return StoreBlock(input, hash, payload);
+  format::BlockHeader header{};
+  header.checksum = static_cast<uint32_t>(hash);
+  header.mode = static_cast<uint8_t>(format::BlockMode::kCascade);
+  header.dtype = static_cast<uint8_t>(plan.dtype);
+  header.level0_bits = static_cast<uint8_t>(plan.choice.level0_bits);
+  header.zero_planes = static_cast<uint8_t>(plan.zero_planes);
+  std::memcpy(payload, &header, sizeof header);
+  std::memcpy(payload + format::kCodebookOffset, &plan.choice.codebook,
+              sizeof plan.choice.codebook);
+  return {payload_bytes, hash};
+}
+
+}  // namespace
+
+EncodedBlock EncodeBlock(const BlockInput& input, uint8_t* payload) {
+  // Hashing first also brings the block into the cache.
+  const uint64_t hash =
+      input.checksum ? HashBlock(input.bytes, input.length_bytes, input.index) : 0;
+  CascadePlan plan{};
+  plan.dtype = ChooseDtype(input);
+  switch (PlanBlock(input, &plan)) {
+    case Verdict::kConstant:
+      return StoreConstant(input, hash, payload);
+    case Verdict::kCascade:
+      return EncodeCascade(input, plan, hash, payload);
+    case Verdict::kStored:
+      break;
+  }
+  return StoreBlock(input, hash, payload);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace cinch::codec::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace cinch::codec::cpu {
+
+EncodeFunction EncoderFor(int64_t target) {
+  switch (target) {
+#if HWY_TARGETS & HWY_AVX3_DL
+    case HWY_AVX3_DL:
+      return N_AVX3_DL::EncodeBlock;
+#endif
+#if HWY_TARGETS & HWY_AVX2
+    case HWY_AVX2:
+      return N_AVX2::EncodeBlock;
+#endif
+#if HWY_TARGETS & HWY_NEON
+    case HWY_NEON:
+      return N_NEON::EncodeBlock;
+#endif
+#if HWY_TARGETS & HWY_EMU128
+    case HWY_EMU128:
+      return N_EMU128::EncodeBlock;
+#endif
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace cinch::codec::cpu
+#endif
