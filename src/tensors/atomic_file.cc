@@ -192,6 +192,27 @@ Status AtomicFile::WriteAt(uint64_t offset_bytes, std::span<const std::byte> byt
   return CINCH_OK;
 }
 
+Status AtomicFile::Resize(uint64_t size_bytes, std::string* message) {
+  if (!descriptor_.valid()) {
+    *message = "'" + path_ + "' is not open for writing";
+    return CINCH_ERROR_INVALID_ARGUMENT;
+  }
+  if (size_bytes > static_cast<uint64_t>(std::numeric_limits<off_t>::max())) {
+    return Failed("reserve space for", path_, EFBIG, message);
+  }
+  int error = 0;
+  if (size_bytes > size_bytes_) {
+    error = Reserve(descriptor_.get(), size_bytes);
+  } else if (ftruncate(descriptor_.get(), static_cast<off_t>(size_bytes)) != 0) {
+    error = errno;
+  }
+  if (error != 0) {
+    return Failed("reserve space for", path_, error, message);
+  }
+  size_bytes_ = size_bytes;
+  return CINCH_OK;
+}
+
 Status AtomicFile::Commit(std::string* message) {
   if (!descriptor_.valid()) {
     *message = "'" + path_ + "' is not open for writing";

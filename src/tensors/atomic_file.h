@@ -11,7 +11,7 @@
 
 namespace cinch::tensors {
 
-/// A file of known size that appears under its name complete or not at all.
+/// A file that appears under its name complete or not at all.
 ///
 /// Bytes go to a temporary file in the same directory, whose whole size is reserved at the start so
 /// that a full disk shows before any data are accepted. Commit() renames it. An object that is
@@ -40,6 +40,11 @@ class AtomicFile {
   /// OK, INVALID_ARGUMENT (the range leaves the file), NO_SPACE, IO.
   [[nodiscard]] Status WriteAt(uint64_t offset_bytes, std::span<const std::byte> bytes,
                                std::string* message);
+
+  /// Reserves or gives back space, for a file whose size shows only while it is written: grow it in
+  /// large steps and cut it before Commit(). No other call at the same time.
+  /// OK, INVALID_ARGUMENT (not open), NO_SPACE, IO.
+  [[nodiscard]] Status Resize(uint64_t size_bytes, std::string* message);
 
   /// Flushes to the disk and gives the file its name. Ranges never written read as zeros.
   /// OK, INVALID_ARGUMENT (the name is taken and kFail was asked), NO_SPACE, IO. On an error

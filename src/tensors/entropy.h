@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "cinch/codec.h"
@@ -23,9 +24,30 @@ struct EntropyBound {
   double bound_fraction = 1;
 };
 
-/// The bound of one tensor. The exponent field is 8 bits of bf16 and fp32, 5 of fp16 and fp8 e5m2,
+/// Counts a tensor's exponents part by part, so that a tensor need not be in memory at once. The
+/// exponent field is 8 bits of bf16 and fp32, 5 of fp16 and fp8 e5m2,
 /// 4 of fp8 e4m3, 11 of fp64, and the highest byte of everything else (bytes and auto: each byte).
-/// Thread-safe; reads each byte once.
+/// One call at a time.
+class EntropyCounter {
+ public:
+  explicit EntropyCounter(cinch_dtype dtype);
+  ~EntropyCounter();
+  EntropyCounter(const EntropyCounter&) = delete;
+  EntropyCounter& operator=(const EntropyCounter&) = delete;
+
+  /// Every part but the last must be whole elements: a tail ends the tensor.
+  void Add(std::span<const std::byte> data);
+  /// The bound of everything added.
+  EntropyBound Bound() const;
+
+ private:
+  struct Histogram;
+  cinch_dtype dtype_;
+  uint64_t size_bytes_ = 0;
+  std::unique_ptr<Histogram> histogram_;
+};
+
+/// The bound of one tensor. Thread-safe; reads each byte once.
 EntropyBound ComputeEntropyBound(cinch_dtype dtype, std::span<const std::byte> data);
 
 }  // namespace cinch::tensors
