@@ -19,7 +19,7 @@ typedef struct cinch_config_entry {
   const char* default_value; /**< What is in force when it is unset; "" for none. */
   const char* value;         /**< What is in force now; "(set)" in place of a secret. */
   const char* description;   /**< One or two sentences. */
-  int is_set;                /**< 1 when the environment gave the value, 0 when it is the default. */
+  int is_set; /**< 1 when the environment gave the value, 0 when it is the default. */
 } cinch_config_entry;
 
 /** Number of settings. Thread-safe. */

@@ -38,9 +38,9 @@ std::string DescribeUnknownName(std::string_view name) {
 
 void ReadVariable(const std::string& name, const std::string& value, ConfigReading& reading) {
   const auto fields = ConfigFields();
-  const auto field =
-      std::ranges::find(fields, std::string_view(name),
-                        [](const ConfigField& each) { return std::string_view(each.name); });
+  const auto field = std::ranges::find(fields, std::string_view(name), [](const ConfigField& each) {
+    return std::string_view(each.name);
+  });
   if (field == fields.end()) {
     reading.problems.push_back({CINCH_OK, DescribeUnknownName(name)});
     return;
@@ -97,7 +97,8 @@ Status ProcessConfigStatus() {
 std::string ConfigDocumentation() {
   std::string text =
       "# Configuration\n\n"
-      "<!-- Generated from src/base/config_fields.cc by `cmake --build --preset dev --target docs`. "
+      "<!-- Generated from src/base/config_fields.cc by `cmake --build --preset dev --target "
+      "docs`. "
       "-->\n\n"
       "cinch reads these environment variables once, when it is first used. Options given to a "
       "handle or to the\ncommand line tool win over them. An empty value means unset. A value that "

@@ -55,7 +55,8 @@ bool AssignText(std::string_view text, std::string& value) {
 
 constexpr ConfigField kFields[] = {
     {"CINCH_LOG", "off|error|warn|info|debug", "How much the library writes to standard error.",
-     false, [](std::string_view text, Config& c) { return ParseWord(text, kLogWords, c.log_level); },
+     false,
+     [](std::string_view text, Config& c) { return ParseWord(text, kLogWords, c.log_level); },
      [](const Config& c) { return PrintWord(kLogWords, c.log_level); }},
     {"CINCH_THREADS", "0 to 1024",
      "Codec threads of a handle, the caller's included. 0 takes one for each core that the process "
@@ -68,7 +69,8 @@ constexpr ConfigField kFields[] = {
     {"CINCH_POLICY", "auto|raw|compressed",
      "The form in which messages travel. `auto` lets the cost model decide for each message, the "
      "others pin it.",
-     false, [](std::string_view text, Config& c) { return ParseWord(text, kPolicyWords, c.policy); },
+     false,
+     [](std::string_view text, Config& c) { return ParseWord(text, kPolicyWords, c.policy); },
      [](const Config& c) { return PrintWord(kPolicyWords, c.policy); }},
     {"CINCH_CHECKSUM", "on|off",
      "Whether frames carry a checksum of the original bytes, which the decoder verifies.", false,

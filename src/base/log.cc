@@ -36,8 +36,7 @@ spdlog::level::level_enum SpdlogLevel(LogLevel level) {
 // belongs to the application.
 spdlog::logger& Logger() {
   static spdlog::logger* logger = [] {
-    auto* created =
-        new spdlog::logger("cinch", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    auto* created = new spdlog::logger("cinch", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     created->set_pattern("%Y-%m-%dT%H:%M:%S.%e cinch[%P] %l: %v");
     created->set_level(spdlog::level::debug);
     return created;

@@ -25,8 +25,7 @@ constexpr std::array kStatusTable = {
     StatusEntry{CINCH_ERROR_UNSUPPORTED, "CINCH_ERROR_UNSUPPORTED",
                 "this build or machine cannot do it"},
     StatusEntry{CINCH_ERROR_OVERLAP, "CINCH_ERROR_OVERLAP", "input and output overlap"},
-    StatusEntry{CINCH_ERROR_BUSY, "CINCH_ERROR_BUSY",
-                "the handle is in use or its queue is full"},
+    StatusEntry{CINCH_ERROR_BUSY, "CINCH_ERROR_BUSY", "the handle is in use or its queue is full"},
     StatusEntry{CINCH_ERROR_CONFIG, "CINCH_ERROR_CONFIG", "a setting has no valid value"},
 
     StatusEntry{CINCH_ERROR_FRAME_TRUNCATED, "CINCH_ERROR_FRAME_TRUNCATED",
@@ -79,8 +78,7 @@ constexpr std::array kStatusTable = {
     StatusEntry{CINCH_ERROR_FILE_FORMAT, "CINCH_ERROR_FILE_FORMAT",
                 "a file is not what its name or header claims"},
     StatusEntry{CINCH_ERROR_NO_SPACE, "CINCH_ERROR_NO_SPACE", "the disk is full"},
-    StatusEntry{CINCH_ERROR_INTERNAL, "CINCH_ERROR_INTERNAL",
-                "a bug in cinch; please report it"},
+    StatusEntry{CINCH_ERROR_INTERNAL, "CINCH_ERROR_INTERNAL", "a bug in cinch; please report it"},
 
     StatusEntry{CINCH_ERROR_DEVICE, "CINCH_ERROR_DEVICE", "the device runtime reported an error"},
     StatusEntry{CINCH_ERROR_NO_DEVICE, "CINCH_ERROR_NO_DEVICE", "there is no usable device"},

@@ -39,8 +39,7 @@ struct WorkerPool::Job {
   std::atomic<size_t> next{0};
 };
 
-WorkerPool::WorkerPool(uint32_t threads)
-    : thread_count_(threads == 0 ? UsableCores() : threads) {}
+WorkerPool::WorkerPool(uint32_t threads) : thread_count_(threads == 0 ? UsableCores() : threads) {}
 
 WorkerPool::~WorkerPool() {
   {
@@ -97,9 +96,8 @@ void WorkerPool::WorkerLoop(uint32_t worker) {
   uint64_t seen_job_number = 0;
   std::unique_lock lock(mutex_);
   while (true) {
-    job_posted_.wait(lock, [&] {
-      return stopping_ || (job_ != nullptr && job_number_ != seen_job_number);
-    });
+    job_posted_.wait(
+        lock, [&] { return stopping_ || (job_ != nullptr && job_number_ != seen_job_number); });
     if (stopping_) return;
     seen_job_number = job_number_;
     Job& job = *job_;

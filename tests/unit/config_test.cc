@@ -72,15 +72,15 @@ TEST(Config, WhatASettingPrintsItReadsBack) {
 
 TEST(Config, BadValuesKeepTheDefaultAndAreNamed) {
   const ConfigVariables bad_values = {
-      {"CINCH_LOG", "loud"},          {"CINCH_LOG", "WARN"},
-      {"CINCH_THREADS", "-1"},        {"CINCH_THREADS", "1025"},
-      {"CINCH_THREADS", "two"},       {"CINCH_POLICY", "rawx"},
-      {"CINCH_CHECKSUM", "1"},        {"CINCH_SIMD", "sse"},
-      {"CINCH_TIMEOUT", "0"},         {"CINCH_TIMEOUT", "-3"},
-      {"CINCH_TIMEOUT", "nan"},       {"CINCH_TIMEOUT", "inf"},
-      {"CINCH_TIMEOUT", "86401"},     {"CINCH_LINK_GBPS", "-0.1"},
-      {"CINCH_LINK_GBPS", "fast"},    {"CINCH_SEGMENT_BYTES", "16383"},
-      {"CINCH_SEGMENT_BYTES", "2G"},  {"CINCH_SEGMENT_BYTES", "1MB"}};
+      {"CINCH_LOG", "loud"},         {"CINCH_LOG", "WARN"},
+      {"CINCH_THREADS", "-1"},       {"CINCH_THREADS", "1025"},
+      {"CINCH_THREADS", "two"},      {"CINCH_POLICY", "rawx"},
+      {"CINCH_CHECKSUM", "1"},       {"CINCH_SIMD", "sse"},
+      {"CINCH_TIMEOUT", "0"},        {"CINCH_TIMEOUT", "-3"},
+      {"CINCH_TIMEOUT", "nan"},      {"CINCH_TIMEOUT", "inf"},
+      {"CINCH_TIMEOUT", "86401"},    {"CINCH_LINK_GBPS", "-0.1"},
+      {"CINCH_LINK_GBPS", "fast"},   {"CINCH_SEGMENT_BYTES", "16383"},
+      {"CINCH_SEGMENT_BYTES", "2G"}, {"CINCH_SEGMENT_BYTES", "1MB"}};
   for (const auto& variable : bad_values) {
     const ConfigReading reading = ReadConfig({variable});
     ASSERT_EQ(reading.problems.size(), 1U) << variable.first << "=" << variable.second;

@@ -29,7 +29,8 @@ static void fill(uint16_t* values) {
   for (size_t i = 0; i < ELEMENT_COUNT; ++i) {
     random = random * 1664525u + 1013904223u;
     const uint16_t exponent = (uint16_t)(120 + ((random >> 24) & 3));
-    values[i] = (uint16_t)((random >> 31 << 15) | (uint32_t)(exponent << 7) | ((random >> 8) & 127));
+    values[i] =
+        (uint16_t)((random >> 31 << 15) | (uint32_t)(exponent << 7) | ((random >> 8) & 127));
   }
 }
 
