@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "container_writer.h"
+#include "handles.h"
+#include "progress.h"
+#include "segments.h"
+#include "units.h"
+
+namespace cinch::cli {
+namespace {
+
+constexpr const char* kFooter = R"(Examples:
+  cinch compress model.safetensors               makes model.safetensors.cinch
+  cinch compress weights.bin --dtype bf16 -o w.cinch
+  cinch compress model.safetensors -o - | ssh host 'cat > model.safetensors.cinch'
+
+The output appears complete or not at all. `cinch decompress` gives the same bytes back.)";
+
+struct Options {
+  std::string input;
+  std::string output;
+  std::string dtype = "auto";
+  std::string backend = "cpu";
+  uint32_t threads = 0;
+  bool force = false;
+  OutputStyle style;
+};
+
+Outcome Summarise(const Options& options, const std::string& output,
+                  const container::WriteResult& result, double seconds) {
+  const double kept = result.original_bytes == 0 ? 1
+                                                 : static_cast<double>(result.container_bytes) /
+                                                       static_cast<double>(result.original_bytes);
+  const double rate = GigabytesPerSecond(result.original_bytes, seconds);
+  // With "-o -", standard output carries the container.
+  if (options.style.quiet || output == "-") {
+    return {};
+  }
+  if (options.style.json) {
+    const nlohmann::json line = {{"input", options.input},
+                                 {"output", output},
+                                 {"bytes", result.original_bytes},
+                                 {"compressed_bytes", result.container_bytes},
+                                 {"kept_fraction", kept},
+                                 {"frames", result.frame_count},
+                                 {"xxh3_128", ToHex(result.digest)},
+                                 {"seconds", seconds},
+                                 {"gigabytes_per_second", rate}};
+    return Print(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
+  }
+  return Print(fmt::format("{}: {} -> {} ({:.1f} % kept) in {}, {:.2f} GB/s\n", output,
+                           FormatBytes(result.original_bytes), FormatBytes(result.container_bytes),
+                           100 * kept, FormatSeconds(seconds), rate));
+}
+
+Outcome RunCompress(const Options& options) {
+  cinch_dtype dtype = CINCH_DTYPE_AUTO;
+  cinch_backend backend = CINCH_BACKEND_CPU;
+  CodecHandle codec;
+  Outcome outcome = ParseDtype(options.dtype, &dtype);
+  if (outcome.ok()) {
+    outcome = ParseBackend(options.backend, &backend);
+  }
+  if (outcome.ok()) {
+    outcome = CreateCodec(backend, options.threads, &codec);
+  }
+  if (!outcome.ok()) {
+    return outcome;
+  }
+  tensors::TensorFile file;
+  std::string message;
+  if (const Status status = tensors::TensorFile::Open(
+          options.input, tensors::TensorFile::Kind::kByName, dtype, &file, &message);
+      status != CINCH_OK) {
+    return FromStatus(status, message);
+  }
+  if (container::HasMagic(file.bytes())) {
+    return Refuse(ExitCode::kUsage,
+                  fmt::format("'{}' is a .cinch file already; nothing to gain", options.input));
+  }
+  const std::string output = options.output.empty() ? options.input + ".cinch" : options.output;
+  std::unique_ptr<ByteSink> sink;
+  outcome = OpenSink(options.input, output, 0, options.force, &sink);
+  if (!outcome.ok()) {
+    return outcome;
+  }
+  Progress progress("compressing", file.bytes().size(), options.style.chatty());
+  container::WriteResult result;
+  const auto start = std::chrono::steady_clock::now();
+  outcome =
+      container::Write(file, SegmentsOf(file, dtype), codec.get(), sink.get(), &progress, &result);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  progress.Finish();
+  return outcome.ok() ? Summarise(options, output, result, elapsed.count()) : outcome;
+}
+
+}  // namespace
+
+void AddCompress(CLI::App* app, Run* run) {
+  CLI::App* command = app->add_subcommand("compress", "Compress a file into a .cinch file");
+  command->footer(kFooter);
+  const auto options = std::make_shared<Options>();
+  command->add_option("FILE", options->input, "A safetensors file or any other file")->required();
+  command->add_option("-o,--output", options->output,
+                      "Where to write; default FILE.cinch, '-' for standard output");
+  command
+      ->add_option("--dtype", options->dtype,
+                   "What the file holds; auto: what a safetensors header says, else each block "
+                   "finds out")
+      ->capture_default_str();
+  command->add_option("--backend", options->backend, "cpu, reference or cuda")
+      ->capture_default_str();
+  AddThreadsOption(command, &options->threads);
+  command->add_flag("-f,--force", options->force, "Replace an existing output");
+  AddStyleOptions(command, &options->style);
+  command->callback([options, run] { *run = [options] { return RunCompress(*options); }; });
+}
+
+}  // namespace cinch::cli

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "handles.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace cinch::cli {
+namespace {
+
+constexpr std::array kBackends = {CINCH_BACKEND_CPU, CINCH_BACKEND_REFERENCE, CINCH_BACKEND_CUDA};
+
+}  // namespace
+
+const char* BackendName(cinch_backend backend) {
+  switch (backend) {
+    case CINCH_BACKEND_CPU:
+      return "cpu";
+    case CINCH_BACKEND_REFERENCE:
+      return "reference";
+    case CINCH_BACKEND_CUDA:
+      return "cuda";
+    default:
+      return "unknown";
+  }
+}
+
+Outcome ParseBackend(const std::string& name, cinch_backend* backend) {
+  for (const cinch_backend candidate : kBackends) {
+    if (name == BackendName(candidate)) {
+      *backend = candidate;
+      return {};
+    }
+  }
+  return Refuse(ExitCode::kUsage,
+                fmt::format("'{}' is not a backend; use cpu, reference or cuda", name));
+}
+
+Outcome CreateCodec(cinch_backend backend, uint32_t threads, CodecHandle* codec) {
+  cinch_codec_options options;
+  cinch_codec_options_init(&options);
+  options.backend = backend;
+  options.threads = threads;
+  cinch_codec* created = nullptr;
+  const Status status = cinch_codec_create(&options, &created);
+  if (status == CINCH_ERROR_UNSUPPORTED) {
+    return FromStatus(status, fmt::format("this build has no backend '{}'; `cinch info` lists them",
+                                          BackendName(backend)));
+  }
+  if (status != CINCH_OK) {
+    return FromStatus(status, fmt::format("cannot create a codec with {} threads: {}", threads,
+                                          cinch_status_text(status)));
+  }
+  codec->reset(created);
+  return {};
+}
+
+Outcome ParseDtype(const std::string& name, cinch_dtype* dtype) {
+  if (cinch_dtype_parse(name.c_str(), dtype) == CINCH_OK) {
+    return {};
+  }
+  return Refuse(ExitCode::kUsage,
+                fmt::format("'{}' is not a dtype; use auto, bytes, bf16, fp16, fp32, fp64, "
+                            "fp8_e4m3fn, fp8_e5m2, int8 ... uint64",
+                            name));
+}
+
+}  // namespace cinch::cli

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cinch/codec.h"
+#include "outcome.h"
+
+namespace cinch::cli {
+
+struct CodecDeleter {
+  void operator()(cinch_codec* codec) const { cinch_codec_destroy(codec); }
+};
+using CodecHandle = std::unique_ptr<cinch_codec, CodecDeleter>;
+
+/// Creates a codec; the message says which backend this build lacks.
+Outcome CreateCodec(cinch_backend backend, uint32_t threads, CodecHandle* codec);
+
+/// "cpu", "reference" or "cuda".
+const char* BackendName(cinch_backend backend);
+/// Reads such a name.
+Outcome ParseBackend(const std::string& name, cinch_backend* backend);
+
+/// Reads the value of --dtype: a name of the library or of the safetensors format.
+Outcome ParseDtype(const std::string& name, cinch_dtype* dtype);
+
+}  // namespace cinch::cli

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "commands.h"
+#include "container_reader.h"
+#include "interrupt.h"
+#include "progress.h"
+#include "table.h"
+#include "tensors/entropy.h"
+#include "units.h"
+
+namespace cinch::cli {
+namespace {
+
+constexpr const char* kFooter = R"(Examples:
+  cinch inspect model.safetensors
+  cinch inspect weights.bin --dtype bf16
+  cinch inspect model.safetensors.cinch --json
+
+"bound" is what a coder could keep at best that codes exponents by their frequency in the tensor
+and stores everything else as it is; "kept" is what cinch keeps, all headers included; "distance"
+is by how much kept exceeds the bound.)";
+
+struct Options {
+  std::string input;
+  std::string dtype = "auto";
+  uint32_t threads = 0;
+  OutputStyle style;
+};
+
+struct Row {
+  Segment segment;
+  uint64_t kept_bytes = 0;
+  double bound_bytes = 0;
+};
+
+double Fraction(double part, uint64_t whole) {
+  return whole == 0 ? 1 : part / static_cast<double>(whole);
+}
+
+/// Percent by which what was kept exceeds the bound.
+double Distance(double kept, double bound) { return bound > 0 ? 100 * (kept / bound - 1) : 0; }
+
+/// Auto has no exponent of its own; untyped bytes are mostly bf16.
+cinch_dtype BoundDtype(cinch_dtype dtype) {
+  return dtype == CINCH_DTYPE_AUTO ? CINCH_DTYPE_BF16 : dtype;
+}
+
+/// Compresses every segment and throws the result away.
+Outcome MeasureFile(const tensors::TensorFile& file, cinch_dtype dtype, cinch_codec* codec,
+                    Progress* progress, std::vector<Row>* rows) {
+  const uint64_t capacity_bytes = cinch_compress_bound(kChunkBytes);
+  const std::unique_ptr<std::byte[]> buffer(new std::byte[capacity_bytes]);
+  for (Segment& segment : SegmentsOf(file, dtype)) {
+    const auto bytes = file.bytes().subspan(segment.offset_bytes, segment.size_bytes);
+    Row row;
+    row.bound_bytes =
+        tensors::ComputeEntropyBound(BoundDtype(segment.dtype), bytes).bound_fraction *
+        static_cast<double>(segment.size_bytes);
+    for (uint64_t done_bytes = 0; done_bytes < bytes.size(); done_bytes += kChunkBytes) {
+      if (Interrupted()) {
+        return InterruptedOutcome();
+      }
+      const auto chunk =
+          bytes.subspan(done_bytes, std::min<uint64_t>(kChunkBytes, bytes.size() - done_bytes));
+      cinch_compress_options options;
+      cinch_compress_options_init(&options);
+      options.dtype = segment.dtype;
+      uint64_t frame_bytes = 0;
+      const Status status = cinch_compress(codec, &options, chunk.data(), chunk.size(),
+                                           buffer.get(), capacity_bytes, &frame_bytes);
+      if (status != CINCH_OK) {
+        return FromStatus(status, {});
+      }
+      row.kept_bytes += frame_bytes;
+      progress->Advance(chunk.size());
+    }
+    row.segment = std::move(segment);
+    rows->push_back(std::move(row));
+  }
+  return {};
+}
+
+/// Takes the sizes from the frames, and the bound from what they decode to.
+Outcome MeasureContainer(std::span<const std::byte> bytes, cinch_codec* codec, bool chatty,
+                         std::vector<Row>* rows) {
+  container::Reader reader;
+  if (Outcome outcome = container::Reader::Open(bytes, &reader); !outcome.ok()) {
+    return outcome;
+  }
+  for (const Segment& segment : reader.directory().segments) {
+    rows->push_back({segment, 0, 0});
+  }
+  Progress progress("inspecting", reader.original_bytes(), chatty);
+  std::optional<tensors::EntropyCounter> counter;
+  size_t counted_segment = 0;
+  const auto close_segment = [&] {
+    if (counter) {
+      Row& row = (*rows)[counted_segment];
+      row.bound_bytes =
+          counter->Bound().bound_fraction * static_cast<double>(row.segment.size_bytes);
+    }
+  };
+  Outcome outcome = reader.DecodeAll(
+      codec, &progress, [&](const container::FrameRange& range, std::span<const std::byte> chunk) {
+        if (!counter || range.segment != counted_segment) {
+          close_segment();
+          counted_segment = range.segment;
+          counter.emplace(BoundDtype((*rows)[counted_segment].segment.dtype));
+        }
+        counter->Add(chunk);
+        (*rows)[range.segment].kept_bytes += range.size_bytes;
+        return Outcome{};
+      });
+  close_segment();
+  return outcome;
+}
+
+std::string ShapeText(const std::vector<uint64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+Row Total(const std::vector<Row>& rows) {
+  Row total;
+  total.segment.name = "total";
+  for (const Row& row : rows) {
+    total.segment.size_bytes += row.segment.size_bytes;
+    total.kept_bytes += row.kept_bytes;
+    total.bound_bytes += row.bound_bytes;
+  }
+  return total;
+}
+
+Outcome PrintTable(const std::vector<Row>& rows) {
+  Table table({"tensor", "dtype", "shape", "bytes", "bound", "kept", "distance"});
+  const auto add = [&table](const Row& row, std::string dtype, std::string shape) {
+    const uint64_t bytes = row.segment.size_bytes;
+    const double bound = Fraction(row.bound_bytes, bytes);
+    const double kept = Fraction(static_cast<double>(row.kept_bytes), bytes);
+    table.Add({row.segment.name, std::move(dtype), std::move(shape), std::to_string(bytes),
+               bytes == 0 ? "-" : fmt::format("{:.4f}", bound),
+               bytes == 0 ? "-" : fmt::format("{:.4f}", kept),
+               bytes == 0 ? "-" : fmt::format("{:+.2f} %", Distance(kept, bound))});
+  };
+  for (const Row& row : rows) {
+    add(row, cinch_dtype_name(row.segment.dtype),
+        row.segment.is_tensor ? ShapeText(row.segment.shape) : "");
+  }
+  table.AddRule();
+  add(Total(rows), "",
+      fmt::format("{} tensors", std::count_if(rows.begin(), rows.end(), [](const Row& row) {
+                    return row.segment.is_tensor;
+                  })));
+  return Print(table.Format());
+}
+
+nlohmann::json ToJson(const Row& row) {
+  const double bound = Fraction(row.bound_bytes, row.segment.size_bytes);
+  const double kept = Fraction(static_cast<double>(row.kept_bytes), row.segment.size_bytes);
+  return {{"bytes", row.segment.size_bytes},
+          {"kept_bytes", row.kept_bytes},
+          {"bound_fraction", bound},
+          {"kept_fraction", kept},
+          {"distance_percent", Distance(kept, bound)}};
+}
+
+Outcome PrintJson(const std::string& path, const std::vector<Row>& rows) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Row& row : rows) {
+    nlohmann::json entry = ToJson(row);
+    entry["name"] = row.segment.name;
+    entry["kind"] = row.segment.is_tensor ? "tensor" : "header";
+    entry["dtype"] = cinch_dtype_name(row.segment.dtype);
+    entry["file_dtype"] = row.segment.file_dtype;
+    entry["shape"] = row.segment.shape;
+    list.push_back(std::move(entry));
+  }
+  const nlohmann::json result = {
+      {"file", path}, {"tensors", std::move(list)}, {"total", ToJson(Total(rows))}};
+  return Print(result.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
+}
+
+Outcome RunInspect(const Options& options) {
+  cinch_dtype dtype = CINCH_DTYPE_AUTO;
+  CodecHandle codec;
+  Outcome outcome = ParseDtype(options.dtype, &dtype);
+  if (outcome.ok()) {
+    outcome = CreateCodec(CINCH_BACKEND_CPU, options.threads, &codec);
+  }
+  if (!outcome.ok()) {
+    return outcome;
+  }
+  tensors::TensorFile file;
+  std::string message;
+  if (const Status status = tensors::TensorFile::Open(
+          options.input, tensors::TensorFile::Kind::kByName, dtype, &file, &message);
+      status != CINCH_OK) {
+    return FromStatus(status, message);
+  }
+  std::vector<Row> rows;
+  if (container::HasMagic(file.bytes())) {
+    outcome = MeasureContainer(file.bytes(), codec.get(), options.style.chatty(), &rows);
+  } else {
+    Progress progress("inspecting", file.bytes().size(), options.style.chatty());
+    outcome = MeasureFile(file, dtype, codec.get(), &progress, &rows);
+  }
+  if (!outcome.ok() || options.style.quiet) {
+    return outcome;
+  }
+  return options.style.json ? PrintJson(options.input, rows) : PrintTable(rows);
+}
+
+}  // namespace
+
+void AddInspect(CLI::App* app, Run* run) {
+  CLI::App* command =
+      app->add_subcommand("inspect", "Show per tensor what compression brings, and what it could");
+  command->footer(kFooter);
+  const auto options = std::make_shared<Options>();
+  command->add_option("FILE", options->input, "A safetensors, .cinch or any other file")
+      ->required();
+  command
+      ->add_option("--dtype", options->dtype,
+                   "What the file holds; auto: what its header says, else each block finds out")
+      ->capture_default_str();
+  AddThreadsOption(command, &options->threads);
+  AddStyleOptions(command, &options->style);
+  command->callback([options, run] { *run = [options] { return RunInspect(*options); }; });
+}
+
+}  // namespace cinch::cli
