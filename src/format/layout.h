@@ -17,11 +17,9 @@ inline constexpr uint32_t kBlockBytes = 32768;
 inline constexpr uint32_t kTileElements = 1024;
 inline constexpr uint32_t kPayloadUnitBytes = 16;
 inline constexpr uint32_t kLevels = 4;
-inline constexpr uint32_t kCodedLevels = 3;      // levels 1 to 3
 inline constexpr uint32_t kCodedLevelSymbols = 3;
 inline constexpr uint32_t kCodedEscape = 3;
 inline constexpr uint32_t kMaxLevel0Bits = 3;
-inline constexpr uint32_t kMaxLevel0Symbols = 7;
 inline constexpr uint64_t kMaxPayloadBytes = uint64_t{1} << 36;
 inline constexpr uint8_t kFlagChecksum = 1;
 inline constexpr uint32_t kHeaderHashIndex = 0xFFFFFFFF;
@@ -55,17 +53,17 @@ struct BlockHeader {
 };
 static_assert(sizeof(BlockHeader) == 8);
 
-/// Section 5: which symbols each level's codes name. `level0[i]` and `coded[k][i]` are code i's.
+/// Section 5: where each level's window starts in the alphabet that is left after the windows of the
+/// levels above it were taken out.
 struct Codebook {
-  uint8_t level0[kMaxLevel0Symbols];
-  uint8_t coded[kCodedLevels][kCodedLevelSymbols];
+  uint8_t window_start[kLevels];
 };
-static_assert(sizeof(Codebook) == 16);
+static_assert(sizeof(Codebook) == 4);
 
 inline constexpr uint32_t kStoredDataOffset = 16;    // header and 8 reserved bytes
 inline constexpr uint32_t kConstantPayloadBytes = 16;
 inline constexpr uint32_t kCodebookOffset = 8;
-inline constexpr uint32_t kTileEndOffset = 24;
+inline constexpr uint32_t kTileEndOffset = 12;
 /// No block's payload is larger than this: stored is always possible.
 inline constexpr uint32_t kMaxBlockPayloadBytes = kStoredDataOffset + kBlockBytes;
 
@@ -115,6 +113,37 @@ CINCH_HOST_DEVICE constexpr uint32_t CountBits(uint32_t value) {
   return count;
 }
 
+/// The symbols that level `level` names: the width of its window.
+CINCH_HOST_DEVICE constexpr uint32_t WindowWidth(uint32_t level0_bits, uint32_t level) {
+  if (level != 0) return kCodedLevelSymbols;
+  return level0_bits == 0 ? 1 : (1U << level0_bits) - 1;
+}
+
+/// The symbol that `code` names at `level`.
+CINCH_HOST_DEVICE constexpr uint32_t SymbolOf(const Codebook& codebook, uint32_t level0_bits,
+                                              uint32_t level, uint32_t code) {
+  uint32_t symbol = codebook.window_start[level] + code;
+  while (level-- != 0) {
+    if (symbol >= codebook.window_start[level]) symbol += WindowWidth(level0_bits, level);
+  }
+  return symbol;
+}
+
+/// Section 5: every window lies in its alphabet; without escapes the lower levels have none.
+CINCH_HOST_DEVICE constexpr bool IsValidCodebook(const Codebook& codebook, uint32_t level0_bits,
+                                                 uint32_t symbol_bits) {
+  uint32_t left = 1U << symbol_bits;
+  for (uint32_t level = 0; level < kLevels; ++level) {
+    const uint32_t width = WindowWidth(level0_bits, level);
+    const bool absent = level0_bits == 0 && level != 0;
+    if (absent ? codebook.window_start[level] != 0 : codebook.window_start[level] + width > left) {
+      return false;
+    }
+    left -= width;
+  }
+  return true;
+}
+
 /// Where things are in a cascade block.
 struct CascadeLayout {
   DtypeTraits traits;
@@ -123,18 +152,21 @@ struct CascadeLayout {
   uint32_t tail_bytes;     ///< n mod W
   uint32_t level0_bits;
   uint32_t plane_bits;     ///< Residue bits that are stored: R less 8 for each zero plane.
-  uint32_t plain_offset;   ///< From the payload's start.
-  uint32_t coded_offset;   ///< Likewise.
+  uint32_t residue_offset; ///< Of tile 0, from the payload's start: where the plain part begins.
+  uint32_t code_offset;    ///< Of tile 0's level-0 codes.
+  uint32_t coded_offset;   ///< Of tile 0's coded part: where the plain part ends.
 
   CINCH_HOST_DEVICE constexpr uint32_t TileElements(uint32_t tile) const {
     const uint32_t left = elements - tile * kTileElements;
     return left < kTileElements ? left : kTileElements;
   }
-  CINCH_HOST_DEVICE constexpr uint32_t TilePlainBytes(uint32_t tile_elements) const {
-    return FieldBytes(level0_bits, tile_elements) + FieldBytes(plane_bits, tile_elements);
+  /// Where tile `tile`'s residues start, from the payload's start.
+  CINCH_HOST_DEVICE constexpr uint32_t ResidueOffset(uint32_t tile) const {
+    return residue_offset + tile * FieldBytes(plane_bits, kTileElements);
   }
-  CINCH_HOST_DEVICE constexpr uint32_t TilePlainOffset(uint32_t tile) const {
-    return plain_offset + tile * TilePlainBytes(kTileElements);
+  /// Where tile `tile`'s level-0 codes start, from the payload's start.
+  CINCH_HOST_DEVICE constexpr uint32_t CodeOffset(uint32_t tile) const {
+    return code_offset + tile * FieldBytes(level0_bits, kTileElements);
   }
   /// The payload's size for a coded part of `coded_bytes` bytes.
   CINCH_HOST_DEVICE constexpr uint32_t PayloadBytes(uint32_t coded_bytes) const {
@@ -154,19 +186,13 @@ CINCH_HOST_DEVICE constexpr CascadeLayout MakeCascadeLayout(uint32_t dtype, uint
   layout.tail_bytes = length_bytes % layout.traits.element_bytes;
   layout.level0_bits = level0_bits;
   layout.plane_bits = layout.traits.residue_bits - 8 * CountBits(zero_planes);
-  layout.plain_offset = static_cast<uint32_t>(AlignUp(kTileEndOffset + 2 * layout.tiles, 8));
-  layout.coded_offset = layout.plain_offset;
-  if (layout.tiles != 0) {
-    const uint32_t last = layout.tiles - 1;
-    layout.coded_offset =
-        layout.TilePlainOffset(last) + layout.TilePlainBytes(layout.TileElements(last));
-  }
+  layout.residue_offset = static_cast<uint32_t>(AlignUp(kTileEndOffset + 2 * layout.tiles, 8));
+  const uint32_t full_tiles = layout.elements / kTileElements;
+  const uint32_t last_elements = layout.elements % kTileElements;
+  layout.code_offset =
+      layout.ResidueOffset(full_tiles) + FieldBytes(layout.plane_bits, last_elements);
+  layout.coded_offset = layout.CodeOffset(full_tiles) + FieldBytes(level0_bits, last_elements);
   return layout;
-}
-
-/// The symbols that level 0 names with codes of `level0_bits` bits.
-CINCH_HOST_DEVICE constexpr uint32_t Level0Symbols(uint32_t level0_bits) {
-  return level0_bits == 0 ? 1 : (1U << level0_bits) - 1;
 }
 
 }  // namespace cinch::format

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <initializer_list>
+#include <set>
 #include <utility>
 
 #include "codec/plan/dtype_choice.h"
@@ -25,16 +26,16 @@ TEST(Codebook, TakesTheFrequentWindowsInOrder) {
                                              {116, 5}, {115, 2}, {114, 1}, {90, 1}}),
                                      8, true);
   EXPECT_EQ(choice.level0_bits, 2U);
-  EXPECT_EQ(choice.codebook.level0[0], 118);
-  EXPECT_EQ(choice.codebook.level0[2], 120);
-  EXPECT_EQ(choice.codebook.level0[3], 0) << "unused entries are reserved";
-  EXPECT_EQ(choice.codebook.coded[0][0], 116);
-  EXPECT_EQ(choice.codebook.coded[0][1], 117);
-  EXPECT_EQ(choice.codebook.coded[0][2], 121);
-  EXPECT_EQ(choice.codebook.coded[1][0], 113);
-  EXPECT_EQ(choice.window_start[0], 118U);
-  EXPECT_EQ(choice.window_start[1], 116U);
-  EXPECT_EQ(choice.window_start[2], 113U);
+  EXPECT_EQ(choice.codebook.window_start[0], 118);
+  EXPECT_EQ(choice.codebook.window_start[1], 116);
+  EXPECT_EQ(choice.codebook.window_start[2], 113);
+  const auto symbol = [&](uint32_t level, uint32_t code) {
+    return format::SymbolOf(choice.codebook, choice.level0_bits, level, code);
+  };
+  EXPECT_EQ(symbol(0, 2), 120U);
+  EXPECT_EQ(symbol(1, 0), 116U);
+  EXPECT_EQ(symbol(1, 2), 121U);
+  EXPECT_EQ(symbol(2, 2), 115U);
   // 2 bits each; 24 escapes, 4 of level 1, 1 of level 2, which level 3 cannot take (90 is far).
   EXPECT_EQ(choice.cost_bits, 2U * 100 + 2 * (24 + 4 + 1) + 8 * 1);
 }
@@ -54,21 +55,38 @@ TEST(Codebook, WideDistributionsGetThreeBits) {
   EXPECT_EQ(ChooseCodebook(counts, 8, true).level0_bits, 3U);
 }
 
-TEST(Codebook, WindowsStayInsideSmallAlphabets) {
-  for (const uint32_t symbol_bits : {4U, 5U}) {
+TEST(Codebook, WindowsStayInsideTheAlphabetAndNameEachSymbolOnce) {
+  for (const uint32_t symbol_bits : {4U, 5U, 8U}) {
     for (uint32_t symbol = 0; symbol < (1U << symbol_bits); ++symbol) {
       const auto choice = ChooseCodebook(Counts({{symbol, 3}, {0, 1}}), symbol_bits, false);
-      for (const uint8_t entry : choice.codebook.level0) EXPECT_LT(entry, 1U << symbol_bits);
-      for (const auto& level : choice.codebook.coded) {
-        for (const uint8_t entry : level) EXPECT_LT(entry, 1U << symbol_bits);
+      ASSERT_TRUE(format::IsValidCodebook(choice.codebook, choice.level0_bits, symbol_bits));
+      std::set<uint32_t> named;
+      for (uint32_t level = 0; level < format::kLevels; ++level) {
+        for (uint32_t code = 0; code < format::WindowWidth(choice.level0_bits, level); ++code) {
+          const uint32_t name =
+              format::SymbolOf(choice.codebook, choice.level0_bits, level, code);
+          EXPECT_LT(name, 1U << symbol_bits);
+          EXPECT_TRUE(named.insert(name).second);
+        }
       }
     }
   }
 }
 
+TEST(Codebook, WindowsThatLeaveTheAlphabetAreInvalid) {
+  EXPECT_TRUE(format::IsValidCodebook({{13, 10, 7, 4}}, 2, 4));
+  EXPECT_FALSE(format::IsValidCodebook({{14, 10, 7, 4}}, 2, 4));
+  EXPECT_FALSE(format::IsValidCodebook({{13, 11, 7, 4}}, 2, 4));
+  EXPECT_FALSE(format::IsValidCodebook({{13, 10, 7, 5}}, 2, 4));
+  EXPECT_TRUE(format::IsValidCodebook({{15, 0, 0, 0}}, 0, 4));
+  EXPECT_FALSE(format::IsValidCodebook({{15, 0, 1, 0}}, 0, 4)) << "reserved";
+}
+
 TEST(Codebook, TheRangeReachesBothEndsOfTheAlphabet) {
-  EXPECT_EQ(ChooseCodebook(Counts({{255, 3}, {254, 1}}), 8, false).codebook.level0[0], 255);
-  EXPECT_EQ(ChooseCodebook(Counts({{0, 3}, {1, 1}}), 8, false).codebook.level0[0], 0);
+  const auto top = ChooseCodebook(Counts({{255, 3}, {254, 1}}), 8, false);
+  EXPECT_EQ(format::SymbolOf(top.codebook, top.level0_bits, 0, 0), 255U);
+  const auto bottom = ChooseCodebook(Counts({{0, 3}, {1, 1}}), 8, false);
+  EXPECT_EQ(format::SymbolOf(bottom.codebook, bottom.level0_bits, 0, 0), 0U);
 }
 
 TEST(ZeroPlanes, NameOnlyWholeBytePlanes) {

@@ -43,7 +43,7 @@ Status CountBlock(const FrameView& view, uint64_t block, cinch_frame_info* info)
               sizeof coded_bytes);
   if (payload_bytes != layout.PayloadBytes(coded_bytes)) return CINCH_ERROR_FRAME_BLOCK;
   ++info->cascade_blocks;
-  info->plain_bytes += layout.coded_offset - layout.plain_offset + layout.tail_bytes;
+  info->plain_bytes += layout.coded_offset - layout.residue_offset + layout.tail_bytes;
   info->coded_bytes += coded_bytes;
   return CINCH_OK;
 }

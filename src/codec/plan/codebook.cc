@@ -9,18 +9,14 @@ namespace {
 constexpr uint32_t kRangeSymbols = 32;
 constexpr uint32_t kRangeStep = 8;
 
-/// The symbols that no window has taken yet, in ascending order, with their counts.
+/// How often the range's symbols occur that no window has taken yet, in ascending order.
 struct Remaining {
   uint32_t first_symbol = 0;
   uint32_t size = 0;
-  uint32_t symbol[kRangeSymbols] = {};
   uint32_t count[kRangeSymbols] = {};
 
   void Remove(uint32_t start, uint32_t width) {
-    for (uint32_t i = start; i + width < size; ++i) {
-      symbol[i] = symbol[i + width];
-      count[i] = count[i + width];
-    }
+    for (uint32_t i = start; i + width < size; ++i) count[i] = count[i + width];
     size -= width;
   }
 };
@@ -62,7 +58,6 @@ Remaining TakeRange(const SymbolCounts& counts, uint32_t symbol_bits) {
   range.first_symbol = RangeStart(counts, alphabet);
   range.size = alphabet < kRangeSymbols ? alphabet : kRangeSymbols;
   for (uint32_t i = 0; i < range.size; ++i) {
-    range.symbol[i] = range.first_symbol + i;
     range.count[i] = counts.count[range.first_symbol + i];
   }
   return range;
@@ -74,18 +69,10 @@ CodebookChoice ChooseWindows(Remaining remaining, uint32_t total, uint32_t level
   choice.cost_bits = uint64_t{level0_bits} * total;
   uint32_t escapes = total;
   for (uint32_t level = 0; level < format::kLevels; ++level) {
-    const uint32_t width =
-        level == 0 ? format::Level0Symbols(level0_bits) : format::kCodedLevelSymbols;
+    const uint32_t width = format::WindowWidth(level0_bits, level);
     const Window window = BestWindow(remaining, width);
-    choice.window_start[level] = remaining.first_symbol + window.start;
-    for (uint32_t i = 0; i < width; ++i) {
-      const auto symbol = static_cast<uint8_t>(remaining.symbol[window.start + i]);
-      if (level == 0) {
-        choice.codebook.level0[i] = symbol;
-      } else {
-        choice.codebook.coded[level - 1][i] = symbol;
-      }
-    }
+    choice.codebook.window_start[level] =
+        static_cast<uint8_t>(remaining.first_symbol + window.start);
     remaining.Remove(window.start, width);
     escapes -= window.samples;
     choice.cost_bits += uint64_t{level + 1 < format::kLevels ? 2U : 8U} * escapes;
@@ -102,7 +89,7 @@ CodebookChoice ChooseCodebook(const SymbolCounts& counts, uint32_t symbol_bits, 
       if (counts.count[symbol] == 0) continue;
       if (counts.count[symbol] != counts.total) break;
       CodebookChoice single;
-      single.codebook.level0[0] = static_cast<uint8_t>(symbol);
+      single.codebook.window_start[0] = static_cast<uint8_t>(symbol);
       single.single_symbol = true;
       return single;
     }

@@ -27,10 +27,7 @@ struct CodebookChoice {
   uint32_t level0_bits = 0;
   /// Bits that the sample's symbols would take.
   uint64_t cost_bits = 0;
-  /// First symbol of each level's window, counted in the alphabet that is left after the windows
-  /// of the levels above were removed: what an encoder without tables needs.
-  uint32_t window_start[format::kLevels] = {};
-  /// All samples have one symbol, `codebook.level0[0]`; level0_bits is 0 and the cost is 0.
+  /// All samples have one symbol, `codebook.window_start[0]`; level0_bits is 0 and the cost is 0.
   bool single_symbol = false;
 };
 

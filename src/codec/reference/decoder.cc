@@ -38,29 +38,13 @@ Status DecodeConstant(const BlockPayload& payload, uint8_t* output) {
   return CINCH_OK;
 }
 
-/// "Codebook entries must be below 2^S; unused entries are reserved."
-bool CodebookIsValid(const format::Codebook& codebook, uint32_t level0_bits, uint32_t symbol_bits) {
-  const uint32_t alphabet = 1U << symbol_bits;
-  const uint32_t used = format::Level0Symbols(level0_bits);
-  for (uint32_t i = 0; i < format::kMaxLevel0Symbols; ++i) {
-    const uint32_t limit = i < used ? alphabet : 1;
-    if (codebook.level0[i] >= limit) return false;
-  }
-  for (const auto& level : codebook.coded) {
-    for (const uint8_t symbol : level) {
-      if (symbol >= (level0_bits == 0 ? 1 : alphabet)) return false;
-    }
-  }
-  return true;
-}
-
 /// A tile's coded part (5.2): resolves the symbols of `escaped`, positions into `symbols`.
 /// False when the bytes are not exactly what the codes need.
-bool DecodeCoded(const format::Codebook& codebook, uint32_t symbol_bits, const uint8_t* bytes,
-                 uint32_t coded_bytes, std::vector<uint32_t> escaped,
+bool DecodeCoded(const format::Codebook& codebook, uint32_t level0_bits, uint32_t symbol_bits,
+                 const uint8_t* bytes, uint32_t coded_bytes, std::vector<uint32_t> escaped,
                  std::vector<uint32_t>* symbols) {
   uint32_t at = 0;
-  for (uint32_t level = 0; level < format::kCodedLevels; ++level) {
+  for (uint32_t level = 1; level < format::kLevels; ++level) {
     const auto code_bytes = static_cast<uint32_t>(format::CeilDivide(escaped.size(), 4));
     if (coded_bytes - at < code_bytes) return false;
     std::vector<uint32_t> still_escaped;
@@ -71,7 +55,7 @@ bool DecodeCoded(const format::Codebook& codebook, uint32_t symbol_bits, const u
       } else if (code == format::kCodedEscape) {
         still_escaped.push_back(escaped[j]);
       } else {
-        (*symbols)[escaped[j]] = codebook.coded[level][code];
+        (*symbols)[escaped[j]] = format::SymbolOf(codebook, level0_bits, level, code);
       }
     }
     at += code_bytes;
@@ -86,30 +70,31 @@ bool DecodeCoded(const format::Codebook& codebook, uint32_t symbol_bits, const u
   return true;
 }
 
-/// One tile: `plain` has its plain part, `coded` its coded part.
+/// One tile of the block at `payload`, whose coded part is [coded, coded + coded_bytes).
 bool DecodeTile(const format::BlockHeader& header, const format::CascadeLayout& layout,
-                const format::Codebook& codebook, uint32_t tile, const uint8_t* plain,
+                const format::Codebook& codebook, uint32_t tile, const uint8_t* payload,
                 const uint8_t* coded, uint32_t coded_bytes, std::vector<uint64_t>* elements) {
   const uint32_t count = layout.TileElements(tile);
   std::vector<uint64_t> codes;
-  if (!ReadField(plain, count, header.level0_bits, 0, &codes)) return false;
   std::vector<uint64_t> residues;
-  if (!ReadField(plain + format::FieldBytes(header.level0_bits, count), count,
-                 layout.traits.residue_bits, header.zero_planes, &residues)) {
+  if (!ReadField(payload + layout.CodeOffset(tile), count, header.level0_bits, 0, &codes) ||
+      !ReadField(payload + layout.ResidueOffset(tile), count, layout.traits.residue_bits,
+                 header.zero_planes, &residues)) {
     return false;
   }
   std::vector<uint32_t> symbols(count);
   std::vector<uint32_t> escaped;
-  const uint32_t escape = header.level0_bits == 0 ? 1 : (1U << header.level0_bits) - 1;
+  const uint32_t escape = format::WindowWidth(header.level0_bits, 0);
   for (uint32_t j = 0; j < count; ++j) {
     if (codes[j] == escape) {
       escaped.push_back(j);
     } else {
-      symbols[j] = codebook.level0[codes[j]];
+      const auto code = static_cast<uint32_t>(codes[j]);
+      symbols[j] = format::SymbolOf(codebook, header.level0_bits, 0, code);
     }
   }
-  if (!DecodeCoded(codebook, layout.traits.symbol_bits, coded, coded_bytes, std::move(escaped),
-                   &symbols)) {
+  if (!DecodeCoded(codebook, header.level0_bits, layout.traits.symbol_bits, coded, coded_bytes,
+                   std::move(escaped), &symbols)) {
     return false;
   }
   for (uint32_t j = 0; j < count; ++j) {
@@ -133,7 +118,7 @@ Status DecodeCascade(const BlockPayload& payload, const format::BlockHeader& hea
 
   format::Codebook codebook;
   std::memcpy(&codebook, payload.bytes + format::kCodebookOffset, sizeof codebook);
-  if (!CodebookIsValid(codebook, header.level0_bits, traits.symbol_bits)) {
+  if (!format::IsValidCodebook(codebook, header.level0_bits, traits.symbol_bits)) {
     return CINCH_ERROR_FRAME_BLOCK;
   }
   const auto tile_end = [&](uint32_t tile) {
@@ -144,7 +129,7 @@ Status DecodeCascade(const BlockPayload& payload, const format::BlockHeader& hea
   if (payload.payload_bytes != layout.PayloadBytes(coded_bytes)) return CINCH_ERROR_FRAME_BLOCK;
   const uint8_t* tail = payload.bytes + layout.coded_offset + coded_bytes;
   if (!AllZero(payload.bytes + format::kTileEndOffset + 2 * layout.tiles,
-               payload.bytes + layout.plain_offset) ||
+               payload.bytes + layout.residue_offset) ||
       !AllZero(tail + layout.tail_bytes, payload.bytes + payload.payload_bytes)) {
     return CINCH_ERROR_FRAME_BLOCK;
   }
@@ -154,7 +139,7 @@ Status DecodeCascade(const BlockPayload& payload, const format::BlockHeader& hea
   for (uint32_t tile = 0; tile < layout.tiles; ++tile) {
     const uint32_t coded_end = tile_end(tile);
     if (coded_end < coded_begin || coded_end > coded_bytes) return CINCH_ERROR_FRAME_BLOCK;
-    if (!DecodeTile(header, layout, codebook, tile, payload.bytes + layout.TilePlainOffset(tile),
+    if (!DecodeTile(header, layout, codebook, tile, payload.bytes,
                     payload.bytes + layout.coded_offset + coded_begin, coded_end - coded_begin,
                     &elements)) {
       return CINCH_ERROR_FRAME_BLOCK;

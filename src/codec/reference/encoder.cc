@@ -17,7 +17,9 @@
 namespace cinch::codec::reference {
 namespace {
 
-bool InSample(uint32_t element) { return element % 8 == (element / 8) % 8; }
+bool InSample(uint32_t element) {
+  return element % 8 == 2 * ((element / 256) % 4) + (element / 1024) % 2;
+}
 bool InDetectionSample(uint32_t element) {
   return InSample(element) && (element % 64) / 8 == (element / 64) % 8;
 }
@@ -104,16 +106,26 @@ EncodedBlock EncodeConstant(const BlockInput& input, uint8_t* payload) {
   return Finish(input, header, body, payload);
 }
 
+/// The code of `symbol` at `level`: its window's width when it escapes.
+uint32_t CodeOf(const CodebookChoice& choice, uint32_t level, uint64_t symbol) {
+  const uint32_t width = format::WindowWidth(choice.level0_bits, level);
+  uint32_t code = 0;
+  while (code < width &&
+         format::SymbolOf(choice.codebook, choice.level0_bits, level, code) != symbol) {
+    ++code;
+  }
+  return code;
+}
+
 /// A tile's coded part (5.2) from the symbols that escaped level 0.
-void WriteCoded(const format::Codebook& codebook, std::vector<uint64_t> escaped,
+void WriteCoded(const CodebookChoice& choice, std::vector<uint64_t> escaped,
                 std::vector<uint8_t>* out) {
-  for (const auto& level : codebook.coded) {
+  for (uint32_t level = 1; level < format::kLevels; ++level) {
     const size_t start = out->size();
     out->resize(start + format::CeilDivide(escaped.size(), 4), 0);
     std::vector<uint64_t> still_escaped;
     for (size_t j = 0; j < escaped.size(); ++j) {
-      const auto* match = std::find(std::begin(level), std::end(level), escaped[j]);
-      const auto code = static_cast<uint32_t>(match - std::begin(level));
+      const uint32_t code = CodeOf(choice, level, escaped[j]);
       if (code == format::kCodedEscape) still_escaped.push_back(escaped[j]);
       uint8_t& byte = (*out)[start + j / 4];
       byte = static_cast<uint8_t>(byte | (code << (2 * (j % 4))));
@@ -129,33 +141,34 @@ std::optional<std::vector<uint8_t>> CascadeBody(const BlockInput& input, const S
                                                 uint32_t zero_planes) {
   const format::CascadeLayout layout = format::MakeCascadeLayout(
       block.dtype, input.length_bytes, choice.level0_bits, zero_planes);
-  std::vector<uint8_t> plain;
+  std::vector<uint8_t> residues;
+  std::vector<uint8_t> codes;
   std::vector<uint8_t> coded;
-  std::vector<uint8_t> body(layout.plain_offset - sizeof(format::BlockHeader), 0);
+  std::vector<uint8_t> body(layout.residue_offset - sizeof(format::BlockHeader), 0);
   std::memcpy(body.data(), &choice.codebook, sizeof choice.codebook);
-  const uint32_t escape = format::Level0Symbols(choice.level0_bits);
+  const uint32_t escape = format::WindowWidth(choice.level0_bits, 0);
   for (uint32_t tile = 0; tile < layout.tiles; ++tile) {
-    const size_t begin = size_t{tile} * format::kTileElements;
-    std::vector<uint64_t> codes;
-    std::vector<uint64_t> residues;
+    const auto begin = static_cast<long>(tile * format::kTileElements);
+    const auto end = begin + layout.TileElements(tile);
+    std::vector<uint64_t> tile_codes;
     std::vector<uint64_t> escaped;
-    for (size_t j = begin; j < begin + layout.TileElements(tile); ++j) {
-      const auto* end = choice.codebook.level0 + escape;
-      const auto* match = std::find(choice.codebook.level0, end, block.symbols[j]);
-      if (match == end) escaped.push_back(block.symbols[j]);
-      codes.push_back(static_cast<uint64_t>(match - choice.codebook.level0));
-      residues.push_back(block.residues[j]);
+    for (long j = begin; j < end; ++j) {
+      const uint64_t symbol = block.symbols[static_cast<size_t>(j)];
+      tile_codes.push_back(CodeOf(choice, 0, symbol));
+      if (tile_codes.back() == escape) escaped.push_back(symbol);
     }
-    WriteField(codes, choice.level0_bits, 0, &plain);
-    WriteField(residues, layout.traits.residue_bits, zero_planes, &plain);
-    WriteCoded(choice.codebook, std::move(escaped), &coded);
+    WriteField({block.residues.begin() + begin, block.residues.begin() + end},
+               layout.traits.residue_bits, zero_planes, &residues);
+    WriteField(tile_codes, choice.level0_bits, 0, &codes);
+    WriteCoded(choice, std::move(escaped), &coded);
     if (coded.size() > 0xFFFF) return std::nullopt;
     StoreLittle(coded.size(), 2,
                 &body[format::kTileEndOffset - sizeof(format::BlockHeader) + 2 * tile]);
   }
+  for (const auto& part : {residues, codes, coded}) {
+    body.insert(body.end(), part.begin(), part.end());
+  }
   const uint8_t* end = input.bytes + input.length_bytes;
-  body.insert(body.end(), plain.begin(), plain.end());
-  body.insert(body.end(), coded.begin(), coded.end());
   body.insert(body.end(), end - layout.tail_bytes, end);
   if (layout.PayloadBytes(static_cast<uint32_t>(coded.size())) >=
       format::StoredPayloadBytes(input.length_bytes)) {
@@ -178,7 +191,7 @@ EncodedBlock EncodeBlock(const BlockInput& input, uint8_t* payload) {
   CodebookChoice choice = ChooseCodebook(counts, symbol_bits, true);
   if (choice.single_symbol) {
     if (IsConstant(input)) return EncodeConstant(input, payload);
-    const uint64_t symbol = choice.codebook.level0[0];
+    const uint64_t symbol = choice.codebook.window_start[0];
     if (!std::all_of(block.symbols.begin(), block.symbols.end(),
                      [symbol](uint64_t other) { return other == symbol; })) {
       choice = ChooseCodebook(counts, symbol_bits, false);

@@ -10,18 +10,14 @@
 
 namespace cinch::codec::reference {
 
-/// Where `width` bits of element j stand in a plane.
+/// Where the `width` bits of an element stand in a plane.
 struct PlanePlace {
   uint32_t byte;
   uint32_t shift;
 };
 
-inline PlanePlace PlaceOf(uint32_t width, uint32_t element, uint32_t elements) {
-  if (width == 8) return {element, 0};
-  if (width == 1) return {element / 8, element % 8};
-  const uint32_t per_byte = 8 / width;
-  const auto stride = static_cast<uint32_t>(format::CeilDivide(elements, per_byte));
-  return {element % stride, width * (element / stride)};
+inline PlanePlace PlaceOf(uint32_t width, uint32_t element) {
+  return {width * element / 8, width * element % 8};
 }
 
 inline uint32_t PlaneBytes(uint32_t width, uint32_t elements) {
@@ -49,7 +45,7 @@ inline void WriteField(const std::vector<uint64_t>& values, uint32_t bits, uint3
       const size_t start = out->size();
       out->resize(start + PlaneBytes(width, elements), 0);
       for (uint32_t j = 0; j < elements; ++j) {
-        const PlanePlace place = PlaceOf(width, j, elements);
+        const PlanePlace place = PlaceOf(width, j);
         const auto piece = static_cast<uint32_t>((values[j] >> low_bit) & ((1U << width) - 1));
         uint8_t& byte = (*out)[start + place.byte];
         byte = static_cast<uint8_t>(byte | (piece << place.shift));
@@ -73,7 +69,7 @@ inline bool ReadField(const uint8_t* bytes, uint32_t elements, uint32_t bits, ui
       const uint32_t plane_bytes = PlaneBytes(width, elements);
       std::vector<uint8_t> unused(bytes, bytes + plane_bytes);
       for (uint32_t j = 0; j < elements; ++j) {
-        const PlanePlace place = PlaceOf(width, j, elements);
+        const PlanePlace place = PlaceOf(width, j);
         const uint32_t mask = ((1U << width) - 1) << place.shift;
         (*values)[j] |= uint64_t{(bytes[place.byte] & mask) >> place.shift} << low_bit;
         unused[place.byte] = static_cast<uint8_t>(unused[place.byte] & ~mask);
