@@ -2,11 +2,12 @@
 # How tests are registered.
 #
 #   cinch_add_test(NAME <name> SOURCES <files> [LIBRARIES <targets>] [LABELS <labels>]
-#                  [TIMEOUT <seconds>] [ENVIRONMENT <NAME=value>...] [ARGUMENTS <args>] [SERIAL])
+#                  [TIMEOUT <seconds>] [ENVIRONMENT <NAME=value>...] [ARGUMENTS <args>]
+#                  [TSAN_FILTER <GoogleTest filter>] [SERIAL])
 #
 # Labels that move a test out of the short suite: long, nightly, gpu, multi_gpu. `threads` makes it
-# part of the tsan run, `no_sanitizer` keeps it out of the asan run. SERIAL: the test wants the
-# machine to itself.
+# part of the tsan run, narrowed by TSAN_FILTER to the cases that use threads; `no_sanitizer` keeps
+# it out of the asan run. SERIAL: the test wants the machine to itself.
 
 # Builds what the tsan preset runs, and nothing else.
 add_custom_target(threads_tests)
@@ -35,7 +36,7 @@ function(cinch_set_test_properties name)
 endfunction()
 
 function(cinch_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 test "SERIAL" "NAME;TIMEOUT"
+  cmake_parse_arguments(PARSE_ARGV 0 test "SERIAL" "NAME;TIMEOUT;TSAN_FILTER"
                         "SOURCES;LIBRARIES;LABELS;ENVIRONMENT;ARGUMENTS")
   if(test_UNPARSED_ARGUMENTS OR NOT test_NAME OR NOT test_SOURCES)
     message(FATAL_ERROR "cinch_add_test: needs NAME and SOURCES; unknown: ${test_UNPARSED_ARGUMENTS}")
@@ -47,6 +48,9 @@ function(cinch_add_test)
                                              GTest::gtest_main)
   if("threads" IN_LIST test_LABELS)
     add_dependencies(threads_tests ${test_NAME})
+  endif()
+  if(test_TSAN_FILTER AND "thread" IN_LIST CINCH_SANITIZE)
+    list(APPEND test_ARGUMENTS "--gtest_filter=${test_TSAN_FILTER}")
   endif()
   add_test(NAME ${test_NAME} COMMAND ${test_NAME} ${test_ARGUMENTS})
   set(serial)

@@ -230,6 +230,16 @@ def check_file(path, text):
         yield from check_python(text)
 
 
+def check_registration(paths, read):
+    """A test that its folder's CMakeLists.txt does not name never runs."""
+    lists = {"tests/unit/": "tests/CMakeLists.txt", "tests/fuzz/fuzz_": "tests/fuzz/CMakeLists.txt"}
+    for path in paths:
+        for prefix, registry in lists.items():
+            if path.startswith(prefix) and path.endswith(".cc"):
+                if Path(path).name not in read(registry):
+                    yield path, f"is not registered in {registry}"
+
+
 def files_of_the_project(root):
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -241,13 +251,18 @@ def main(arguments):
     root = Path(__file__).resolve().parent.parent
     paths = [str(Path(name).resolve().relative_to(root)) for name in arguments]
     findings = 0
-    for path in paths or files_of_the_project(root):
+    project = files_of_the_project(root)
+    for path in paths or project:
         try:
             text = (root / path).read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue
         for line, message in check_file(path, text):
             print(f"{path}:{line}: {message}")
+            findings += 1
+    if not arguments:
+        for path, message in check_registration(project, lambda name: (root / name).read_text()):
+            print(f"{path}:1: {message}")
             findings += 1
     return 1 if findings else 0
 

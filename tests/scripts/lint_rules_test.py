@@ -134,6 +134,14 @@ class Habits(unittest.TestCase):
             self.assertEqual(len(messages("docs/a.md", f"see /{path}\n")), 1, path)
         self.assertEqual(messages("docs/a.md", "see build/work/x, https://a.org/home/x and /usr/lib\n"), [])
 
+    def test_registration(self):
+        registered = lambda registry: "unit/a_test.cc" if registry == "tests/CMakeLists.txt" else ""
+        check = lambda path: list(lint_rules.check_registration([path], registered))
+        self.assertEqual(check("tests/unit/a_test.cc"), [])
+        self.assertEqual(len(check("tests/unit/b_test.cc")), 1)
+        self.assertEqual(len(check("tests/fuzz/fuzz_a.cc")), 1)
+        self.assertEqual(check("tests/support/helper.cc"), [])
+
 
 if __name__ == "__main__":
     unittest.main()
