@@ -15,8 +15,10 @@ constexpr size_t kMaxFields = 15;
 constexpr uint32_t kMaxThreads = 1024;
 constexpr double kMaxTimeoutSeconds = 24 * 3600;
 constexpr double kMaxLinkGbps = 100000;
-constexpr uint64_t kMinSegmentBytes = uint64_t{1} << 14;
-constexpr uint64_t kMaxSegmentBytes = uint64_t{1} << 30;
+constexpr uint64_t kMinSegmentBytes = uint64_t{64} << 10;
+constexpr uint64_t kMaxSegmentBytes = uint64_t{4} << 20;
+// A block of the frame format: segments hold whole blocks.
+constexpr uint64_t kSegmentStepBytes = uint64_t{32} << 10;
 
 // The words of an enumeration stand in the order of its enumerators.
 template <typename Enum, size_t kCount>
@@ -104,13 +106,14 @@ constexpr ConfigField kFields[] = {
        return Assign<double>(ParseNumber(text), 0, kMaxLinkGbps, c.link_gbps);
      },
      [](const Config& c) { return fmt::format("{}", c.link_gbps); }},
-    {"CINCH_SEGMENT_BYTES", "16K to 1G (bytes; K, M and G are binary)",
+    {"CINCH_SEGMENT_BYTES", "64K to 4M, a multiple of 32K (bytes; K and M are binary)",
      "Original bytes in one step of the send pipeline: smaller steps overlap codec and wire "
      "sooner, larger ones cost less each.",
      false,
      [](std::string_view text, Config& c) {
-       return Assign<uint64_t>(ParseBytes(text), kMinSegmentBytes, kMaxSegmentBytes,
-                               c.segment_bytes);
+       const std::optional<uint64_t> bytes = ParseBytes(text);
+       return bytes && *bytes % kSegmentStepBytes == 0 &&
+              Assign<uint64_t>(bytes, kMinSegmentBytes, kMaxSegmentBytes, c.segment_bytes);
      },
      [](const Config& c) { return fmt::to_string(c.segment_bytes); }},
 };
