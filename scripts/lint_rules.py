@@ -57,6 +57,7 @@ THIRD_PARTY = {
     "ucp/*": ["src/transfer/ucx/*"],
     "ucs/*": ["src/transfer/ucx/*"],
     "uct/*": ["src/transfer/ucx/*"],
+    "openssl/*": ["src/transfer/*"],
     "hwy/*": ["src/codec/cpu/*"],
     "spdlog/*": ["src/base/log.cc"],
     "nlohmann/*": ["src/tensors/*", "cli/*", "bench/*", "tests/*"],
