@@ -276,7 +276,7 @@ TEST_P(CpuCodecTest, JudgesInventedPayloadsAsThePlainCodecDoes) {
     const auto coded_bytes = static_cast<uint32_t>(random() % 2000);
     std::vector<uint8_t> payload(layout.PayloadBytes(coded_bytes), 0);
     if (random() % 2 == 0) {
-      for (uint32_t i = layout.plain_offset; i < layout.coded_offset + coded_bytes; ++i) {
+      for (uint32_t i = layout.residue_offset; i < layout.coded_offset + coded_bytes; ++i) {
         payload[i] = static_cast<uint8_t>(random() % 3 == 0 ? random() : 0);
       }
     }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cascade of a tile, decoding (docs/format.md, sections 5.1 and 5.2): count the escapes from the
-// top level down, which tells where each level's codes are, then fill in symbols from the bottom up.
+// The cascade, decoding (docs/format.md, sections 5.1 and 5.2): count the escapes from the top level
+// down, which tells where each level's codes are, then fill in symbols from the bottom up.
+//
+// Each step is done for all tiles of a block before the next one. Within a tile every step waits for
+// the one before; the tiles' chains are independent, so that the processor overlaps them.
 #if defined(CINCH_CODEC_CPU_CASCADE_DECODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CINCH_CODEC_CPU_CASCADE_DECODE_INL_H_
 #undef CINCH_CODEC_CPU_CASCADE_DECODE_INL_H_
@@ -8,11 +11,11 @@
 #define CINCH_CODEC_CPU_CASCADE_DECODE_INL_H_
 #endif
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
 #include "codec/cpu/lists-inl.h"
+#include "codec/cpu/planes-inl.h"
 #include "codec/cpu/tile.h"
 #include "codec/cpu/vectors-inl.h"
 #include "hwy/highway.h"
@@ -21,121 +24,140 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codec::cpu {
 namespace HWY_NAMESPACE {
 
-/// One level's codes and which of them are escapes, as bits.
-struct LevelCodes {
-  TileBytes codes;
-  uint8_t escapes[kTile / 8 + 8];
-  uint32_t count;
+/// Codes as they are in the payload. `high` has bit 2 of 3-bit codes, and the codes themselves when
+/// they have one bit; `low` has crumbs.
+struct PackedCodes {
+  const uint8_t* low;
+  const uint8_t* high;
 };
 
-/// Fills in `escapes` and returns their number.
-inline uint32_t FindEscapes(uint32_t escape_code, LevelCodes* level) {
-  const VecBytes escape = hn::Set(kD8, static_cast<uint8_t>(escape_code));
-  const uint32_t count = level->count;
-  std::memset(level->escapes + count / 64 * 8, 0, 8);  // The last word may be written in part.
-  for (uint32_t j = 0; j < count; j += kVectorBytes) {
-    const MaskBytes mask = hn::Eq(hn::Load(kD8, level->codes.at + j), escape);
-    hn::StoreMaskBits(kD8, KeepFirst(mask, count - j), level->escapes + j / 8);
+/// The vector of codes from code j on.
+template <uint32_t kBits>
+HWY_INLINE VecBytes LoadCodes(const PackedCodes& codes, uint32_t j) {
+  if constexpr (kBits == 2) {
+    return LoadCrumbs(codes.low + j / 4);
+  } else {
+    const auto high = hn::LoadMaskBits(kD8, codes.high + j / 8);
+    const VecBytes bit = hn::IfThenElseZero(high, hn::Set(kD8, kBits == 1 ? 1 : 4));
+    return kBits == 1 ? bit : hn::Or(bit, LoadCrumbs(codes.low + j / 4));
   }
-  return CountBits(level->escapes, count);
 }
 
-/// Unpacks 2-bit codes. Reads up to kVectorBytes / 4 bytes past them.
-inline void LoadCodes(const uint8_t* from, LevelCodes* level) {
-  const Lanes<uint32_t> d32;
-  const hn::Rebind<uint8_t, Lanes<uint32_t>> d_packed;
-  const auto mask = hn::Set(d32, 0x03030303);
-  for (uint32_t j = 0; j < level->count; j += kVectorBytes) {
-    auto x = hn::PromoteTo(d32, hn::LoadU(d_packed, from + j / 4));
-    x = hn::Or(x, hn::ShiftLeft<12>(x));
-    x = hn::And(hn::Or(x, hn::ShiftLeft<6>(x)), mask);
-    hn::Store(hn::BitCast(kD8, x), kD8, level->codes.at + j);
+template <uint32_t kBits>
+inline constexpr uint8_t kEscapeCode = static_cast<uint8_t>((1U << kBits) - 1);
+
+/// How many of a full tile's codes are escapes.
+template <uint32_t kBits>
+inline uint32_t CountEscapes(const PackedCodes& codes) {
+  uint32_t escapes = 0;
+  if constexpr (kBits == 1) {
+    escapes = CountBits(codes.high, kTile / 8);
+  } else if constexpr (kBits == 2) {
+    escapes = CountFullCrumbs(codes.low, kTile / 4);
+  } else {
+    const VecBytes escape = hn::Set(kD8, kEscapeCode<kBits>);
+    for (uint32_t j = 0; j < kTile; j += kVectorBytes) {
+      escapes += static_cast<uint32_t>(
+          hn::CountTrue(kD8, hn::Eq(LoadCodes<kBits>(codes, j), escape)));
+    }
   }
+  return escapes;
 }
 
 /// symbols[j] = the code's entry of `table`, or for escapes the next entry of `list`, which has
-/// kVectorSlack readable bytes past its end.
-inline void ResolveLevel(const LevelCodes& level, const uint8_t* table, const uint8_t* list,
-                         TileBytes* symbols) {
+/// kVectorSlack readable bytes past its end. Writes whole vectors.
+template <uint32_t kBits>
+inline void ResolveLevel(const PackedCodes& codes, uint32_t count, const uint8_t* table,
+                         const uint8_t* list, uint8_t* symbols) {
   const VecBytes entries = hn::LoadDup128(kD8, table);
+  const VecBytes escape = hn::Set(kD8, kEscapeCode<kBits>);
 #if HWY_TARGET == HWY_AVX3_DL
-  for (uint32_t j = 0; j < level.count; j += kVectorBytes) {
-    const VecBytes named = hn::TableLookupBytes(entries, hn::Load(kD8, level.codes.at + j));
-    uint64_t escapes;
-    std::memcpy(&escapes, level.escapes + j / 8, 8);
+  for (uint32_t j = 0; j < count; j += kVectorBytes) {
+    const VecBytes code = LoadCodes<kBits>(codes, j);
+    const __mmask64 escapes = hn::Eq(code, escape).raw;
+    const VecBytes named = hn::TableLookupBytes(entries, code);
     const VecBytes next = hn::LoadU(kD8, list);
-    hn::Store(VecBytes{_mm512_mask_expand_epi8(named.raw, escapes, next.raw)}, kD8,
-              symbols->at + j);
-    list += hwy::PopCount(escapes);
+    hn::StoreU(VecBytes{_mm512_mask_expand_epi8(named.raw, escapes, next.raw)}, kD8, symbols + j);
+    list += hwy::PopCount(static_cast<uint64_t>(escapes));
   }
 #else
+  alignas(8) uint8_t escapes[kTile / 8];
   TileBytes expanded;
-  ExpandList(level.escapes, level.count, list, expanded.at);
-  for (uint32_t j = 0; j < level.count; j += kVectorBytes) {
-    const VecBytes named = hn::TableLookupBytes(entries, hn::Load(kD8, level.codes.at + j));
-    const MaskBytes escapes = hn::LoadMaskBits(kD8, level.escapes + j / 8);
-    hn::Store(hn::IfThenElse(escapes, hn::Load(kD8, expanded.at + j), named), kD8,
-              symbols->at + j);
+  for (uint32_t j = 0; j < count; j += kVectorBytes) {
+    hn::StoreMaskBits(kD8, hn::Eq(LoadCodes<kBits>(codes, j), escape), escapes + j / 8);
+  }
+  ExpandList(escapes, count, list, expanded.at);
+  for (uint32_t j = 0; j < count; j += kVectorBytes) {
+    const VecBytes code = LoadCodes<kBits>(codes, j);
+    const VecBytes named = hn::TableLookupBytes(entries, code);
+    hn::StoreU(hn::IfThenElse(hn::Eq(code, escape), hn::Load(kD8, expanded.at + j), named), kD8,
+               symbols + j);
   }
 #endif
 }
 
 /// Symbols by code of all levels of a block, padded to a shuffle's size.
 struct CascadeTables {
-  alignas(16) uint8_t level0[16] = {};
-  alignas(16) uint8_t coded[format::kCodedLevels][16] = {};
+  alignas(16) uint8_t symbols[format::kLevels][16] = {};
   uint32_t alphabet;
 
-  CascadeTables(const format::Codebook& codebook, uint32_t symbol_bits)
+  CascadeTables(const format::Codebook& codebook, uint32_t level0_bits, uint32_t symbol_bits)
       : alphabet(1U << symbol_bits) {
-    std::memcpy(level0, codebook.level0, sizeof codebook.level0);
-    for (uint32_t k = 0; k < format::kCodedLevels; ++k) {
-      std::memcpy(coded[k], codebook.coded[k], sizeof codebook.coded[k]);
+    for (uint32_t level = 0; level < format::kLevels; ++level) {
+      for (uint32_t code = 0; code < format::WindowWidth(level0_bits, level); ++code) {
+        symbols[level][code] =
+            static_cast<uint8_t>(format::SymbolOf(codebook, level0_bits, level, code));
+      }
     }
   }
 };
 
-/// A tile's levels while they are decoded.
-struct CascadeScratch {
-  LevelCodes level[format::kLevels];
-  TileBytes lists[2];
-  uint8_t coded[kMaxCodedBytes + kVectorSlack];
-};
-
-/// Copies the raw symbols at a coded part's end to `list`; false when one is outside the alphabet.
-inline bool LoadRawSymbols(const uint8_t* from, uint32_t count, uint32_t alphabet,
-                           TileBytes* list) {
-  uint32_t any = 0;
-  for (uint32_t j = 0; j < count; ++j) {
-    list->at[j] = from[j];
-    any |= from[j];
+/// False when one of `count` raw symbols is outside the alphabet.
+inline bool RawSymbolsAreValid(const uint8_t* symbols, uint32_t count, uint32_t alphabet) {
+  if (alphabet == 256) return true;
+  const VecBytes largest = hn::Set(kD8, static_cast<uint8_t>(alphabet - 1));
+  VecBytes excess = hn::Zero(kD8);
+  for (uint32_t j = 0; j < count; j += kVectorBytes) {
+    const VecBytes over = hn::SaturatedSub(hn::LoadU(kD8, symbols + j), largest);
+    excess = hn::Or(excess, hn::IfThenElseZero(FirstLanes(count - j), over));
   }
-  return any < alphabet;  // The alphabet is a power of two.
+  return hn::AllTrue(kD8, hn::Eq(excess, hn::Zero(kD8)));
 }
 
-/// A tile's coded part: what the escapes of level 0 are, in `symbols`. `coded` has kVectorSlack
-/// readable bytes past its `coded_bytes`, which may be anything. False when they are not exactly
-/// what the codes need.
-[[nodiscard]] inline bool DecodeCoded(const CascadeTables& tables, uint32_t escapes,
-                                      const uint8_t* coded, uint32_t coded_bytes,
-                                      CascadeScratch* scratch, TileBytes* symbols) {
+/// Where the pieces of a tile's coded part are.
+struct CodedTile {
+  uint32_t count[format::kLevels];           ///< Entries of level k's list of codes; [0] unused.
+  const uint8_t* codes[format::kLevels];     ///< Likewise.
+  const uint8_t* raw;
+};
+
+/// Finds the pieces of a tile's coded part. `coded` has kVectorSlack readable bytes past its
+/// `coded_bytes`, which may be anything. False when they are not exactly what the codes need.
+[[nodiscard]] inline bool LocateCoded(uint32_t escapes, const uint8_t* coded, uint32_t coded_bytes,
+                                      uint32_t alphabet, CodedTile* tile) {
   uint32_t at = 0;
-  for (uint32_t k = 1; k < format::kLevels; ++k) {
-    LevelCodes* level = &scratch->level[k];
-    level->count = escapes;
+  for (uint32_t level = 1; level < format::kLevels; ++level) {
     const uint32_t code_bytes = (escapes + 3) / 4;
     if (coded_bytes - at < code_bytes) return false;
-    if (escapes % 4 != 0 && (coded[at + code_bytes - 1] >> (2 * (escapes % 4))) != 0) return false;
-    LoadCodes(coded + at, level);
-    escapes = FindEscapes(format::kCodedEscape, level);
+    tile->count[level] = escapes;
+    tile->codes[level] = coded + at;
     at += code_bytes;
+    // In the last byte, what the codes leave of it; nothing is left of 8 bits for 4 codes.
+    const uint32_t last = escapes == 0 ? 0 : coded[at - 1];
+    if ((last >> (2 * ((escapes + 3) % 4) + 2)) != 0) return false;
+    escapes = CountFullCrumbs(tile->codes[level], code_bytes);
   }
-  if (coded_bytes - at != escapes) return false;
-  if (!LoadRawSymbols(coded + at, escapes, tables.alphabet, &scratch->lists[0])) return false;
-  ResolveLevel(scratch->level[3], tables.coded[2], scratch->lists[0].at, &scratch->lists[1]);
-  ResolveLevel(scratch->level[2], tables.coded[1], scratch->lists[1].at, &scratch->lists[0]);
-  ResolveLevel(scratch->level[1], tables.coded[0], scratch->lists[0].at, symbols);
-  return true;
+  tile->raw = coded + at;
+  return coded_bytes - at == escapes && RawSymbolsAreValid(tile->raw, escapes, alphabet);
+}
+
+/// Levels 3 to 1 of a tile: the symbols of what escaped level 0, to `list`, in whole vectors.
+inline void ResolveCoded(const CascadeTables& tables, const CodedTile& tile, uint8_t* list) {
+  TileBytes level3;
+  TileBytes level2;
+  ResolveLevel<2>({tile.codes[3], nullptr}, tile.count[3], tables.symbols[3], tile.raw, level3.at);
+  ResolveLevel<2>({tile.codes[2], nullptr}, tile.count[2], tables.symbols[2], level3.at, level2.at);
+  ResolveLevel<2>({tile.codes[1], nullptr}, tile.count[1], tables.symbols[1], level2.at, list);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "codec/cpu/lists-inl.h"
+#include "codec/cpu/planes-inl.h"
 #include "codec/cpu/tile.h"
 #include "codec/cpu/vectors-inl.h"
 #include "codec/plan/codebook.h"
@@ -47,33 +48,19 @@ struct Window {
   }
 };
 
-/// Level 0 of `count` symbols: their codes, and in `list` what escapes. Returns how many escape.
+/// Level 0 of `count` symbols: their codes, 0 from there to the end of the vector, and in `list` what
+/// escapes. Returns how many escape.
 inline uint32_t EncodeLevel0(const Window& window, const uint8_t* symbols, uint32_t count,
                              uint8_t* codes, uint8_t* list) {
   uint32_t escaped = 0;
   for (uint32_t j = 0; j < count; j += kVectorBytes) {
     const VecBytes numbers = hn::Load(kD8, symbols + j);
-    const VecBytes code = window.Code(numbers);
+    const VecBytes code = hn::IfThenElseZero(FirstLanes(count - j), window.Code(numbers));
     hn::Store(code, kD8, codes + j);
-    const MaskBytes escapes = KeepFirst(hn::Eq(code, window.width), count - j);
+    const MaskBytes escapes = hn::Eq(code, window.width);
     escaped += CompressTo(numbers, escapes, list + escaped);
   }
   return escaped;
-}
-
-/// Four 2-bit codes a byte, the first in the low bits. Writes kVectorBytes / 4 bytes.
-HWY_INLINE void StoreCodes(VecBytes codes, uint8_t* to) {
-  const Lanes<uint32_t> d32;
-  [[maybe_unused]] const hn::Rebind<uint8_t, Lanes<uint32_t>> d_packed;
-  auto x = hn::BitCast(d32, codes);
-  x = hn::Or(x, hn::ShiftRight<6>(x));   // codes 0 and 1 in bits 0-3, codes 2 and 3 in 16-19
-  x = hn::Or(x, hn::ShiftRight<12>(x));  // all in bits 0-7
-#if HWY_TARGET == HWY_AVX3_DL
-  // Highway 1.0.3 has a bug here: its TruncateTo permutes 32-bit lanes by indices of bytes.
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(x.raw));
-#else
-  hn::StoreU(hn::TruncateTo(d_packed, x), d_packed, to);
-#endif
 }
 
 /// One of levels 1 to 3: writes the codes of the list's `count` entries to `to` and shrinks the
@@ -83,11 +70,8 @@ inline uint32_t EncodeCodedLevel(const Window& above, const Window& window, uint
   uint32_t escaped = 0;
   for (uint32_t j = 0; j < count; j += kVectorBytes) {
     const VecBytes numbers = above.Drop(hn::LoadU(kD8, list + j));
-    VecBytes codes = window.Code(numbers);
-    if (count - j < kVectorBytes) {
-      codes = hn::IfThenElseZero(hn::FirstN(kD8, count - j), codes);
-    }
-    StoreCodes(codes, to + j / 4);
+    const VecBytes codes = hn::IfThenElseZero(FirstLanes(count - j), window.Code(numbers));
+    StoreCrumbs(codes, to + j / 4);
     // In place: the list's end never overtakes the vector just read.
     escaped += CompressTo(numbers, hn::Eq(codes, window.width), list + escaped);
   }
@@ -99,10 +83,13 @@ struct Cascade {
   Window level[format::kLevels];
 
   explicit Cascade(const CodebookChoice& choice)
-      : level{{choice.window_start[0], format::Level0Symbols(choice.level0_bits)},
-              {choice.window_start[1], format::kCodedLevelSymbols},
-              {choice.window_start[2], format::kCodedLevelSymbols},
-              {choice.window_start[3], format::kCodedLevelSymbols}} {}
+      : level{WindowOf(choice, 0), WindowOf(choice, 1), WindowOf(choice, 2), WindowOf(choice, 3)} {}
+
+ private:
+  static Window WindowOf(const CodebookChoice& choice, uint32_t level_index) {
+    return {choice.codebook.window_start[level_index],
+            format::WindowWidth(choice.level0_bits, level_index)};
+  }
 };
 
 /// A tile's coded part: levels 1 to 3 and the raw symbols of the `count` entries of `list`, which

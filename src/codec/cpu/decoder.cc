@@ -13,9 +13,10 @@
 
 #include "codec/cpu/cascade_decode-inl.h"
 #include "codec/cpu/elements-inl.h"
-#include "codec/cpu/fields-inl.h"
 #include "codec/cpu/hash-inl.h"
 #include "codec/cpu/kernels.h"
+#include "codec/cpu/loose_elements.h"
+#include "codec/cpu/planes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace cinch::codec::cpu {
@@ -51,22 +52,6 @@ Status DecodeConstant(const BlockPayload& payload, uint8_t* output) {
   return CINCH_OK;
 }
 
-bool AllBelow(const uint8_t* symbols, uint32_t count, uint32_t limit) {
-  for (uint32_t i = 0; i < count; ++i) {
-    if (symbols[i] >= limit) return false;
-  }
-  return true;
-}
-
-bool CodebookIsValid(const format::Codebook& codebook, uint32_t level0_bits, uint32_t symbol_bits) {
-  const uint32_t alphabet = 1U << symbol_bits;
-  const uint32_t used = format::Level0Symbols(level0_bits);
-  return AllBelow(codebook.level0, used, alphabet) &&
-         AllBelow(codebook.level0 + used, format::kMaxLevel0Symbols - used, 1) &&
-         AllBelow(codebook.coded[0], format::kCodedLevels * format::kCodedLevelSymbols,
-                  level0_bits == 0 ? 1 : alphabet);
-}
-
 /// Decodes a cascade block whose header fields have been found valid.
 class CascadeDecoder {
  public:
@@ -77,24 +62,9 @@ class CascadeDecoder {
         layout_(layout),
         zero_planes_(header.zero_planes),
         functions_(FunctionsOf(header.dtype)),
-        tables_(codebook, layout.traits.symbol_bits),
+        tables_(codebook, layout.level0_bits, layout.traits.symbol_bits),
         output_(output) {
     if (zero_planes_ != 0) std::memset(scratch_.planes, 0, sizeof scratch_.planes);
-    if (layout.level0_bits == 0) {
-      std::memset(split_.symbols.at, codebook.level0[0], sizeof split_.symbols.at);
-    }
-  }
-
-  /// All tiles; false when one is not valid. `coded_bytes` is the size of all coded parts.
-  bool Run(uint32_t coded_bytes) {
-    uint32_t begin = 0;
-    for (uint32_t tile = 0; tile < layout_.tiles; ++tile) {
-      const uint32_t end = TileEnd(tile);
-      if (end < begin || end > coded_bytes) return false;
-      if (!DecodeTile(tile, layout_.coded_offset + begin, end - begin)) return false;
-      begin = end;
-    }
-    return true;
   }
 
   uint32_t TileEnd(uint32_t tile) const {
@@ -103,16 +73,106 @@ class CascadeDecoder {
     return end;
   }
 
+  /// All tiles; false when one is not valid.
+  bool Run() {
+    switch (layout_.level0_bits) {
+      case 0:
+        return RunWithoutCodes();
+      case 1:
+        return RunWithCodes<1>();
+      case 2:
+        return RunWithCodes<2>();
+      default:
+        return RunWithCodes<3>();
+    }
+  }
+
  private:
-  bool DecodeTile(uint32_t tile, uint32_t coded_offset, uint32_t coded_bytes) {
+  /// level0_bits 0: one symbol, no coded parts.
+  bool RunWithoutCodes() {
+    std::memset(split_.symbols.at, tables_.symbols[0][0], sizeof split_.symbols.at);
+    for (uint32_t tile = 0; tile < layout_.tiles; ++tile) {
+      if (TileEnd(tile) != 0 || !JoinTile(tile)) return false;
+    }
+    return true;
+  }
+
+  template <uint32_t kBits>
+  bool RunWithCodes() {
+    CodedTile coded[kMaxTiles];
+    PackedCodes codes[kMaxTiles];
+    for (uint32_t tile = 0; tile < layout_.tiles; ++tile) {
+      if (!LocateLevel0<kBits>(tile, &codes[tile]) ||
+          !LocateTileCoded(tile, CountEscapes<kBits>(codes[tile]), &coded[tile])) {
+        return false;
+      }
+    }
+    uint8_t* list[kMaxTiles];
+    uint8_t* next_list = lists_;
+    for (uint32_t tile = 0; tile < layout_.tiles; ++tile) {
+      list[tile] = next_list;
+      ResolveCoded(tables_, coded[tile], list[tile]);
+      next_list += format::AlignUp(coded[tile].count[1] + 1, kVectorSlack);
+    }
+    for (uint32_t tile = 0; tile < layout_.tiles; ++tile) {
+      ResolveLevel<kBits>(codes[tile], kTile, tables_.symbols[0], list[tile], split_.symbols.at);
+      if (!JoinTile(tile)) return false;
+    }
+    return true;
+  }
+
+  /// Finds a tile's level-0 codes; those of a partial tile are copied, padded with code 0. False
+  /// when a reserved bit is set.
+  template <uint32_t kBits>
+  bool LocateLevel0(uint32_t tile, PackedCodes* codes) {
+    const uint32_t count = layout_.TileElements(tile);
+    const uint8_t* low = payload_.bytes + layout_.CodeOffset(tile);
+    const uint32_t low_bytes = kBits == 1 ? 0 : (count + 3) / 4;
+    const uint32_t high_bytes = kBits == 2 ? 0 : (count + 7) / 8;
+    *codes = {low, low + low_bytes};
+    if (count == kTile) return true;
+    if (low_bytes != 0 && count % 4 != 0 && low[low_bytes - 1] >> (2 * (count % 4)) != 0) {
+      return false;
+    }
+    if (high_bytes != 0 && count % 8 != 0 &&
+        low[low_bytes + high_bytes - 1] >> (count % 8) != 0) {
+      return false;
+    }
+    std::memset(last_codes_, 0, sizeof last_codes_);
+    std::memcpy(last_codes_, codes->low, low_bytes);
+    std::memcpy(last_codes_ + kTile / 4, codes->high, high_bytes);
+    *codes = {last_codes_, last_codes_ + kTile / 4};
+    return true;
+  }
+
+  /// Finds the pieces of a tile's coded part, `escapes` elements having escaped level 0.
+  bool LocateTileCoded(uint32_t tile, uint32_t escapes, CodedTile* coded) {
+    const uint32_t begin = tile == 0 ? 0 : TileEnd(tile - 1);
+    const uint32_t end = TileEnd(tile);
+    const uint32_t all_end = TileEnd(layout_.tiles - 1);
+    if (end < begin || end > all_end || end - begin > kMaxCodedBytes) return false;
+    const uint8_t* bytes = payload_.bytes + layout_.coded_offset + begin;
+    if (layout_.coded_offset + end + kVectorSlack > payload_.payload_bytes) {
+      // Too near the payload's end for whole vectors. From the first such tile on, less than
+      // kVectorSlack bytes follow; later tiles find themselves in the copy.
+      if (!end_is_copied_) {
+        end_is_copied_ = true;
+        copied_from_ = begin;
+        std::memcpy(coded_end_, bytes, all_end - begin);
+      }
+      bytes = coded_end_ + (begin - copied_from_);
+    }
+    return LocateCoded(escapes, bytes, end - begin, tables_.alphabet, coded);
+  }
+
+  /// Joins a tile's symbols with its residues.
+  bool JoinTile(uint32_t tile) {
     const uint32_t count = layout_.TileElements(tile);
     const uint32_t low_bits = layout_.traits.residue_bits % 8;
-    const uint8_t* plain = payload_.bytes + layout_.TilePlainOffset(tile);
-    if (!DecodeSymbols(plain, count, coded_offset, coded_bytes)) return false;
     ConstPlanePointers planes;
-    const uint8_t* low_field =
-        LocatePlanes(plain + format::FieldBytes(layout_.level0_bits, count), count, &planes);
-    if (low_bits != 0 && !UnpackField(low_field, count, low_bits, split_.low_bits.at)) {
+    const uint8_t* low_planes =
+        LocatePlanes(payload_.bytes + layout_.ResidueOffset(tile), count, &planes);
+    if (low_bits != 0 && !UnpackLowBits(low_planes, count, low_bits, split_.low_bits.at)) {
       return false;
     }
     uint8_t* to = output_ + size_t{tile} * kTile * layout_.traits.element_bytes;
@@ -123,27 +183,6 @@ class CascadeDecoder {
       JoinLooseElements(layout_.traits, count, split_, planes, scratch_.elements);
       std::memcpy(to, scratch_.elements, count * layout_.traits.element_bytes);
     }
-    return true;
-  }
-
-  bool DecodeSymbols(const uint8_t* codes_field, uint32_t count, uint32_t coded_offset,
-                     uint32_t coded_bytes) {
-    const uint32_t level0_bits = layout_.level0_bits;
-    if (level0_bits == 0) return coded_bytes == 0;
-    LevelCodes* level0 = &cascade_.level[0];
-    level0->count = count;
-    if (!UnpackField(codes_field, count, level0_bits, level0->codes.at)) return false;
-    const uint32_t escapes = FindEscapes((1U << level0_bits) - 1, level0);
-    if (coded_bytes > kMaxCodedBytes) return false;
-    const uint8_t* coded = payload_.bytes + coded_offset;
-    if (coded_offset + coded_bytes + kVectorSlack > payload_.payload_bytes) {
-      std::memcpy(cascade_.coded, coded, coded_bytes);
-      coded = cascade_.coded;
-    }
-    if (!DecodeCoded(tables_, escapes, coded, coded_bytes, &cascade_, &cascade_.lists[1])) {
-      return false;
-    }
-    ResolveLevel(*level0, tables_.level0, cascade_.lists[1].at, &split_.symbols);
     return true;
   }
 
@@ -169,9 +208,14 @@ class CascadeDecoder {
   const ElementFunctions functions_;
   const CascadeTables tables_;
   uint8_t* const output_;
+  bool end_is_copied_ = false;
+  uint32_t copied_from_ = 0;
   SplitTile split_;
-  CascadeScratch cascade_;
   TileScratch scratch_;
+  uint8_t last_codes_[kTile / 4 + kTile / 8];
+  uint8_t coded_end_[kMaxCodedBytes + 2 * kVectorSlack];
+  /// The symbols of what escaped level 0, a list for each tile.
+  alignas(64) uint8_t lists_[(kMaxTiles + 1) * (kTile + kVectorSlack)];
 };
 
 Status DecodeCascade(const BlockPayload& payload, const format::BlockHeader& header,
@@ -188,7 +232,7 @@ Status DecodeCascade(const BlockPayload& payload, const format::BlockHeader& hea
   }
   format::Codebook codebook;
   std::memcpy(&codebook, payload.bytes + format::kCodebookOffset, sizeof codebook);
-  if (!CodebookIsValid(codebook, header.level0_bits, traits.symbol_bits)) {
+  if (!format::IsValidCodebook(codebook, header.level0_bits, traits.symbol_bits)) {
     return CINCH_ERROR_FRAME_BLOCK;
   }
   CascadeDecoder decoder(payload, header, layout, codebook, output);
@@ -196,9 +240,9 @@ Status DecodeCascade(const BlockPayload& payload, const format::BlockHeader& hea
   if (payload.payload_bytes != layout.PayloadBytes(coded_bytes)) return CINCH_ERROR_FRAME_BLOCK;
   const uint8_t* tail = payload.bytes + layout.coded_offset + coded_bytes;
   if (!AllZero(payload.bytes + format::kTileEndOffset + 2 * layout.tiles,
-               payload.bytes + layout.plain_offset) ||
+               payload.bytes + layout.residue_offset) ||
       !AllZero(tail + layout.tail_bytes, payload.bytes + payload.payload_bytes) ||
-      !decoder.Run(coded_bytes)) {
+      !decoder.Run()) {
     return CINCH_ERROR_FRAME_BLOCK;
   }
   std::memcpy(output + payload.length_bytes - layout.tail_bytes, tail, layout.tail_bytes);

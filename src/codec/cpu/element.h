@@ -59,32 +59,63 @@ constexpr uint32_t RotateLeft(uint32_t value, uint32_t bits, uint32_t by) {
 }
 
 template <uint32_t kDtype>
-uint64_t LoadRaw(const uint8_t* bytes) {
+inline uint64_t LoadRaw(const uint8_t* bytes) {
   uint64_t value = 0;
   std::memcpy(&value, bytes, Element<kDtype>::kBytes);
   return value;
+}
+
+/// The bytes that element `j` depends on: the 32-bit word around it, or itself.
+template <uint32_t kDtype>
+inline uint64_t LoadWord(const uint8_t* bytes, uint32_t j) {
+  using E = Element<kDtype>;
+  if constexpr (E::kRotated) {
+    uint32_t word;
+    std::memcpy(&word, bytes + j * E::kBytes / 4 * 4, 4);
+    return word;
+  } else {
+    return LoadRaw<kDtype>(bytes + size_t{j} * E::kBytes);
+  }
+}
+
+/// What LoadWord returned -> the element in split order. `place`: which of the word's elements.
+template <uint32_t kDtype>
+constexpr uint64_t WordToSplitOrder(uint64_t word, uint32_t place) {
+  using E = Element<kDtype>;
+  if constexpr (E::kRotated) {
+    const uint32_t rotated = RotateLeft(static_cast<uint32_t>(word), 32, 1);
+    return (rotated >> (8 * E::kBytes * place)) & ((uint64_t{1} << (8 * E::kBytes)) - 1);
+  } else if constexpr (E::kMovesSign) {
+    const format::SplitElement parts = format::Split(kDtype, word);
+    return parts.residue | (uint64_t{parts.symbol} << E::kResidueBits);
+  } else {
+    return word;
+  }
 }
 
 /// Element `j` in split order. `word_elements`: how many elements lie in whole 32-bit words.
 template <uint32_t kDtype>
 inline uint64_t LoadSplitOrder(const uint8_t* bytes, uint32_t j, uint32_t word_elements) {
   using E = Element<kDtype>;
-  const uint8_t* at = bytes + size_t{j} * E::kBytes;
   if constexpr (E::kRotated) {
-    const auto bits = 8 * E::kBytes;
     if (j >= word_elements) {
-      return RotateLeft(static_cast<uint32_t>(LoadRaw<kDtype>(at)), bits, 1);
+      const uint64_t element = LoadRaw<kDtype>(bytes + size_t{j} * E::kBytes);
+      return RotateLeft(static_cast<uint32_t>(element), 8 * E::kBytes, 1);
     }
-    const uint32_t in_word = j % (4 / E::kBytes);
-    uint32_t word;
-    std::memcpy(&word, at - in_word * E::kBytes, 4);
-    return (RotateLeft(word, 32, 1) >> (bits * in_word)) & ((uint64_t{1} << bits) - 1);
-  } else if constexpr (E::kMovesSign) {
-    const format::SplitElement parts = format::Split(kDtype, LoadRaw<kDtype>(at));
-    return parts.residue | (uint64_t{parts.symbol} << E::kResidueBits);
+    return WordToSplitOrder<kDtype>(LoadWord<kDtype>(bytes, j), j % (4 / E::kBytes));
   } else {
-    return LoadRaw<kDtype>(at);
+    return WordToSplitOrder<kDtype>(LoadWord<kDtype>(bytes, j), 0);
   }
+}
+
+/// The symbol of element `j` alone. Rotation moves it within the element, no more.
+template <uint32_t kDtype>
+inline uint32_t LoadSymbol(const uint8_t* bytes, uint32_t j) {
+  using E = Element<kDtype>;
+  const uint64_t element = LoadRaw<kDtype>(bytes + size_t{j} * E::kBytes);
+  constexpr uint32_t kShift = E::kRotated || E::kMovesSign ? E::kResidueBits - 1 : E::kResidueBits;
+  constexpr uint64_t kMask = (uint64_t{1} << E::kTraits.symbol_bits) - 1;
+  return static_cast<uint32_t>((element >> kShift) & kMask);
 }
 
 /// Elements of a block of `length_bytes` that lie in whole 32-bit words.

@@ -11,11 +11,13 @@
 #include <cstring>
 
 #include "codec/cpu/cascade_encode-inl.h"
+#include "codec/cpu/codebook-inl.h"
 #include "codec/cpu/detect.h"
 #include "codec/cpu/elements-inl.h"
-#include "codec/cpu/fields-inl.h"
 #include "codec/cpu/hash-inl.h"
 #include "codec/cpu/kernels.h"
+#include "codec/cpu/loose_elements.h"
+#include "codec/cpu/planes-inl.h"
 #include "codec/cpu/sample.h"
 #include "codec/plan/codebook.h"
 #include "codec/plan/dtype_choice.h"
@@ -78,9 +80,12 @@ class CascadeEncoder {
     const uint32_t stored_bytes = format::StoredPayloadBytes(input_.length_bytes);
     if (layout_.PayloadBytes(0) >= stored_bytes) return 0;
     std::memset(payload_ + format::kTileEndOffset, 0,
-                layout_.plain_offset - format::kTileEndOffset);
+                layout_.residue_offset - format::kTileEndOffset);
+    // Two passes: the coded parts of different tiles do not wait for each other, and what the first
+    // pass has written to the lists has left the store buffer by then.
+    for (uint32_t tile = 0; tile < layout_.tiles; ++tile) EncodePlain(tile);
     for (uint32_t tile = 0; tile < layout_.tiles; ++tile) {
-      EncodeTile(tile);
+      AppendCoded(tile);
       if (coded_bytes_ > 0xFFFF || layout_.PayloadBytes(coded_bytes_) >= stored_bytes) return 0;
       const auto tile_end = static_cast<uint16_t>(coded_bytes_);
       std::memcpy(payload_ + format::kTileEndOffset + 2 * tile, &tile_end, 2);
@@ -89,61 +94,73 @@ class CascadeEncoder {
   }
 
  private:
-  /// Splits a tile. Byte planes go to `plain` from behind the level-0 codes; those left out go to
-  /// scratch. Returns the place of the planes of the residue's low bits.
-  uint8_t* Split(const uint8_t* bytes, uint32_t count, uint8_t* plane) {
-    const format::DtypeTraits& traits = layout_.traits;
-    const bool full = count == kTile;
+  /// A tile's residues and level-0 codes; what escapes goes to the tile's list.
+  void EncodePlain(uint32_t tile) {
+    const uint32_t count = layout_.TileElements(tile);
+    const uint8_t* bytes = input_.bytes + size_t{tile} * kTile * layout_.traits.element_bytes;
+    uint8_t* residues = payload_ + layout_.ResidueOffset(tile);
+    uint8_t* low_planes =
+        count == kTile ? SplitFull(bytes, residues) : SplitPartial(bytes, count, residues);
+    const uint32_t low_bits = layout_.traits.residue_bits % 8;
+    if (low_bits != 0) PackLowBits(split_.low_bits.at, count, low_bits, low_planes);
+
+    list_[tile] = tile == 0 ? lists_ : NextList(tile - 1);
+    escapes_[tile] = 0;
+    if (layout_.level0_bits == 0) return;
+    if (count != kTile) std::memset(codes_.at, 0, kTile);
+    escapes_[tile] =
+        EncodeLevel0(cascade_.level[0], split_.symbols.at, count, codes_.at, list_[tile]);
+    PackLevel0(codes_.at, count, layout_.level0_bits, payload_ + layout_.CodeOffset(tile));
+  }
+
+  /// Where the list after a tile's begins: a multiple of 64 behind it, since whole vectors are
+  /// written.
+  uint8_t* NextList(uint32_t tile) const {
+    return list_[tile] + format::AlignUp(escapes_[tile] + 1, kVectorSlack);
+  }
+
+  /// Byte planes straight to their places. Returns what comes behind them.
+  uint8_t* SplitFull(const uint8_t* bytes, uint8_t* plane) {
     PlanePointers planes;
-    uint8_t* first_plane = plane;
-    for (uint32_t k = 0; k < traits.residue_bits / 8; ++k) {
+    for (uint32_t k = 0; k < layout_.traits.residue_bits / 8; ++k) {
       const bool stored = ((zero_planes_ >> k) & 1) == 0;
-      planes.at[k] = full && stored ? plane : scratch_.planes[k];
-      if (stored) plane += count;
+      planes.at[k] = stored ? plane : scratch_.planes[k];
+      if (stored) plane += kTile;
     }
-    if (full) {
-      functions_.split(bytes, planes, &split_);
-      return plane;
-    }
+    functions_.split(bytes, planes, &split_);
+    return plane;
+  }
+
+  /// The same by way of a full tile of padding.
+  uint8_t* SplitPartial(const uint8_t* bytes, uint32_t count, uint8_t* plane) {
+    const format::DtypeTraits& traits = layout_.traits;
     const uint32_t tile_bytes = count * traits.element_bytes;
+    PlanePointers planes;
+    for (uint32_t k = 0; k < kMaxPlanes; ++k) planes.at[k] = scratch_.planes[k];
     std::memcpy(scratch_.elements, bytes, tile_bytes);
     std::memset(scratch_.elements + tile_bytes, 0, kTile * traits.element_bytes - tile_bytes);
     functions_.split(scratch_.elements, planes, &split_);
     SplitLooseElements(traits, count, bytes, planes, &split_);
+    // A sign may have been rotated into the padding.
+    std::memset(split_.low_bits.at + count, 0, kTile - count);
     for (uint32_t k = 0; k < traits.residue_bits / 8; ++k) {
       if (((zero_planes_ >> k) & 1) != 0) continue;
-      std::memcpy(first_plane, scratch_.planes[k], count);
-      first_plane += count;
+      std::memcpy(plane, scratch_.planes[k], count);
+      plane += count;
     }
     return plane;
   }
 
-  void EncodeTile(uint32_t tile) {
-    const uint32_t count = layout_.TileElements(tile);
-    const uint32_t level0_bits = layout_.level0_bits;
-    const uint32_t low_bits = layout_.traits.residue_bits % 8;
-    uint8_t* codes_field = payload_ + layout_.TilePlainOffset(tile);
-    uint8_t* low_field =
-        Split(input_.bytes + size_t{tile} * kTile * layout_.traits.element_bytes, count,
-              codes_field + format::FieldBytes(level0_bits, count));
-    if (low_bits != 0) PackField(split_.low_bits.at, count, low_bits, low_field);
-    if (level0_bits == 0) return;
-    const uint32_t escaped =
-        EncodeLevel0(cascade_.level[0], split_.symbols.at, count, codes_.at, list_.at);
-    PackField(codes_.at, count, level0_bits, codes_field);
-    AppendCoded(escaped);
-  }
-
-  /// Appends the coded part of the tile whose `escaped` escapes are in the list.
-  void AppendCoded(uint32_t escaped) {
+  /// Appends a tile's coded part.
+  void AppendCoded(uint32_t tile) {
     const uint32_t at = layout_.coded_offset + coded_bytes_;
     if (at + kMaxCodedBytes + kVectorSlack <= kEncodeCapacityBytes) {
-      coded_bytes_ += EncodeCoded(cascade_, escaped, list_.at, payload_ + at);
+      coded_bytes_ += EncodeCoded(cascade_, escapes_[tile], list_[tile], payload_ + at);
       return;
     }
     // Near the end of the payload's room, where this block will probably be stored.
     uint8_t coded[kMaxCodedBytes + kVectorSlack];
-    const uint32_t size = EncodeCoded(cascade_, escaped, list_.at, coded);
+    const uint32_t size = EncodeCoded(cascade_, escapes_[tile], list_[tile], coded);
     if (at + size <= kEncodeCapacityBytes) std::memcpy(payload_ + at, coded, size);
     coded_bytes_ += size;
   }
@@ -166,8 +183,10 @@ class CascadeEncoder {
   uint32_t coded_bytes_ = 0;
   SplitTile split_;
   TileBytes codes_;
-  TileBytes list_;
   TileScratch scratch_;
+  uint32_t escapes_[kMaxTiles];
+  uint8_t* list_[kMaxTiles];  ///< What escaped level 0, a list for each tile.
+  alignas(64) uint8_t lists_[kMaxTiles * (kTile + kVectorSlack)];
 };
 
 /// Steps 1 to 3 of section 7.4.
@@ -181,7 +200,7 @@ Verdict PlanBlock(const BlockInput& input, CascadePlan* plan) {
   }
   Sample sample;
   TakeSample(dtype, input.bytes, input.length_bytes, &sample);
-  plan->choice = ChooseCodebook(sample.counts, traits.symbol_bits, true);
+  plan->choice = FastChooseCodebook(sample.counts, traits.symbol_bits, true);
   if (plan->choice.single_symbol && IsConstant(input)) return Verdict::kConstant;
 
   // A plane that is not zero in the sample is not zero: mostly there is nothing to scan for.
@@ -193,7 +212,7 @@ Verdict PlanBlock(const BlockInput& input, CascadePlan* plan) {
   }
   if (plan->choice.single_symbol &&
       (bits.any >> traits.residue_bits) != (bits.all >> traits.residue_bits)) {
-    plan->choice = ChooseCodebook(sample.counts, traits.symbol_bits, false);
+    plan->choice = FastChooseCodebook(sample.counts, traits.symbol_bits, false);
   }
   if (!WorthCoding(dtype, plan->choice.cost_bits, sample.counts.total, sample_zero_planes)) {
     return Verdict::kStored;

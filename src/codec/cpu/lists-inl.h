@@ -21,9 +21,9 @@ namespace HWY_NAMESPACE {
 
 using MaskBytes = hn::Mask<Lanes<uint8_t>>;
 
-/// Clears the lanes of `mask` from `count` on.
-HWY_INLINE MaskBytes KeepFirst(MaskBytes mask, uint32_t count) {
-  return count >= kVectorBytes ? mask : hn::And(mask, hn::FirstN(kD8, count));
+/// The first `count` lanes, or all when there are fewer.
+HWY_INLINE MaskBytes FirstLanes(uint32_t count) {
+  return hn::FirstN(kD8, count < kVectorBytes ? count : kVectorBytes);
 }
 
 /// Writes the lanes of `v` that `mask` picks to `to`, in order, and returns their number. May write
@@ -61,16 +61,39 @@ HWY_INLINE uint32_t CompressTo(VecBytes v, MaskBytes mask, uint8_t* to) {
 #endif
 }
 
-/// How many of the first `count` bits are set; bits from there to the next multiple of 64 must be
-/// clear.
-HWY_INLINE uint32_t CountBits(const uint8_t* bits, uint32_t count) {
+/// Bits set in `size_bytes` bytes, a multiple of 8.
+inline uint32_t CountBits(const uint8_t* bytes, uint32_t size_bytes) {
   uint32_t total = 0;
-  for (uint32_t j = 0; j < count; j += 64) {
+  for (uint32_t i = 0; i < size_bytes; i += 8) {
     uint64_t word;
-    std::memcpy(&word, bits + j / 8, 8);
+    std::memcpy(&word, bytes + i, 8);
     total += static_cast<uint32_t>(hwy::PopCount(word));
   }
   return total;
+}
+
+/// How many of the 2-bit codes in `size_bytes` bytes are 3. Reads whole vectors.
+inline uint32_t CountFullCrumbs(const uint8_t* bytes, uint32_t size_bytes) {
+#if HWY_TARGET == HWY_AVX3_DL
+  const __m512i low_bits = _mm512_set1_epi8(0x55);
+  __m512i counts = _mm512_setzero_si512();
+  for (uint32_t i = 0; i < size_bytes; i += kVectorBytes) {
+    const __m512i codes = _mm512_maskz_loadu_epi8(FirstLanes(size_bytes - i).raw, bytes + i);
+    const __m512i full = _mm512_ternarylogic_epi64(codes, _mm512_srli_epi64(codes, 1), low_bits,
+                                                   0x80);  // the AND of all three
+    counts = _mm512_add_epi64(counts, _mm512_popcnt_epi64(full));
+  }
+  return static_cast<uint32_t>(_mm512_reduce_add_epi64(counts));
+#else
+  uint32_t total = 0;
+  for (uint32_t i = 0; i < size_bytes; i += 8) {
+    uint64_t codes;
+    std::memcpy(&codes, bytes + i, 8);
+    if (size_bytes - i < 8) codes &= (uint64_t{1} << (8 * (size_bytes - i))) - 1;
+    total += static_cast<uint32_t>(hwy::PopCount(codes & (codes >> 1) & 0x5555555555555555));
+  }
+  return total;
+#endif
 }
 
 #if HWY_TARGET != HWY_AVX3_DL

@@ -6,19 +6,27 @@
 namespace cinch::codec::cpu {
 namespace {
 
-constexpr uint32_t kGroup = 64;         // elements that share one diagonal
-constexpr uint32_t kGroupSamples = 8;   // on it
-constexpr uint32_t kDiagonalStep = 9;   // from one to the next
-constexpr uint32_t kTables = 4;
+constexpr uint32_t kGroup = 256;       // elements that are sampled at one place of every 8
+constexpr uint32_t kDetectionGroup = 64;  // elements of which detection takes one
+constexpr uint32_t kTables = 8;
 
-/// Counts in several tables, so that equal symbols in a row do not wait for each other's store.
+/// The place of the sampled element among 8 for a group.
+constexpr uint32_t PlaceInGroup(uint32_t group) { return 2 * (group % 4) + group / 4 % 2; }
+
+constexpr bool InSample(uint32_t j) { return j % 8 == PlaceInGroup(j / kGroup); }
+constexpr bool InDetectionSample(uint32_t j) {
+  return InSample(j) && j % 64 / 8 == j / 64 % 8;
+}
+
+/// Counts in several tables, so that equal symbols in a row do not wait for each other's store. A
+/// block has at most 4096 samples.
 struct CountTables {
-  uint32_t count[kTables][256] = {};
+  uint16_t count[kTables][256] = {};
 
   void AddTo(SymbolCounts* counts) const {
     for (uint32_t symbol = 0; symbol < 256; ++symbol) {
       uint32_t sum = 0;
-      for (const auto& table : count) sum += table[symbol];
+      for (uint32_t table = 0; table < kTables; ++table) sum += count[table][symbol];
       counts->count[symbol] += sum;
     }
   }
@@ -38,42 +46,44 @@ void TakeRest(const uint8_t* bytes, uint32_t length_bytes, uint32_t first, InSam
   }
 }
 
+/// The OR of one sampled place of a group, as whole words, brought into split order: rotating once
+/// is as good as rotating each.
+template <uint32_t kDtype>
+uint64_t AnyElement(uint64_t any_word, uint32_t j) {
+  using E = Element<kDtype>;
+  return WordToSplitOrder<kDtype>(any_word, E::kRotated ? j % (4 / E::kBytes) : 0);
+}
+
 template <uint32_t kDtype>
 void Take(const uint8_t* bytes, uint32_t length_bytes, Sample* sample) {
   using E = Element<kDtype>;
   CountTables tables;
   const uint32_t groups = length_bytes / E::kBytes / kGroup;
-  uint64_t any = 0;
   for (uint32_t group = 0; group < groups; ++group) {
-    const uint8_t* at = bytes + size_t{group} * kGroup * E::kBytes;
-    for (uint32_t i = 0; i < kGroupSamples; ++i) {
-      const uint64_t element = LoadSplitOrder<kDtype>(at, kDiagonalStep * i, kGroup);
-      ++tables.count[i % kTables][element >> E::kResidueBits];
-      any |= element;
+    const uint32_t first = group * kGroup + PlaceInGroup(group);
+    uint64_t any = 0;
+    for (uint32_t i = 0; i < kGroup / 8; ++i) {
+      any |= LoadWord<kDtype>(bytes, first + 8 * i);
+      ++tables.count[i % kTables][LoadSymbol<kDtype>(bytes, first + 8 * i)];
     }
+    sample->any |= AnyElement<kDtype>(any, first);
   }
   tables.AddTo(&sample->counts);
-  sample->counts.total += groups * kGroupSamples;
-  sample->any |= any;
-  TakeRest<kDtype>(
-      bytes, length_bytes, groups * kGroup, [](uint32_t j) { return j % 8 == (j / 8) % 8; },
-      sample);
+  sample->counts.total += groups * (kGroup / 8);
+  TakeRest<kDtype>(bytes, length_bytes, groups * kGroup, InSample, sample);
 }
 
 template <uint32_t kDtype>
 void TakeDetection(const uint8_t* bytes, uint32_t length_bytes, Sample* sample) {
   using E = Element<kDtype>;
-  const uint32_t groups = length_bytes / E::kBytes / kGroup;
+  const uint32_t groups = length_bytes / E::kBytes / kDetectionGroup;
   for (uint32_t group = 0; group < groups; ++group) {
-    const uint32_t j = group * kGroup + kDiagonalStep * (group % 8);
-    const uint64_t element = LoadSplitOrder<kDtype>(bytes, j, j + 64);
-    ++sample->counts.count[element >> E::kResidueBits];
-    sample->any |= element;
+    const uint32_t j = group * kDetectionGroup + 8 * (group % 8) + PlaceInGroup(group / 4);
+    ++sample->counts.count[LoadSymbol<kDtype>(bytes, j)];
+    sample->any |= AnyElement<kDtype>(LoadWord<kDtype>(bytes, j), j);
   }
   sample->counts.total += groups;
-  TakeRest<kDtype>(
-      bytes, length_bytes, groups * kGroup,
-      [](uint32_t j) { return j % 8 == (j / 8) % 8 && (j % 64) / 8 == (j / 64) % 8; }, sample);
+  TakeRest<kDtype>(bytes, length_bytes, groups * kDetectionGroup, InDetectionSample, sample);
 }
 
 }  // namespace

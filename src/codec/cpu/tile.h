@@ -14,6 +14,7 @@ inline constexpr uint32_t kTile = format::kTileElements;
 inline constexpr uint32_t kMaxPlanes = 7;  ///< Byte planes of a 56-bit residue.
 /// Vectors may read and write this much past the end of a list.
 inline constexpr uint32_t kVectorSlack = 64;
+inline constexpr uint32_t kMaxTiles = format::kBlockBytes / kTile;
 /// A tile's coded part at its largest: three levels of codes and a raw byte for each element.
 inline constexpr uint32_t kMaxCodedBytes = 3 * kTile / 4 + kTile;
 

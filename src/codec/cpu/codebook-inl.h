@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// ChooseCodebook of codec/plan in a form that compilers turn into a few vector operations: loops of
+// fixed length over all places at once instead of sliding windows. It is part of every block's time.
+#if defined(CINCH_CODEC_CPU_CODEBOOK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CINCH_CODEC_CPU_CODEBOOK_INL_H_
+#undef CINCH_CODEC_CPU_CODEBOOK_INL_H_
+#else
+#define CINCH_CODEC_CPU_CODEBOOK_INL_H_
+#endif
+
+#include <cstdint>
+
+#include "codec/plan/codebook.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cinch::codec::cpu {
+namespace HWY_NAMESPACE {
+
+inline constexpr uint32_t kRangeSymbols = 32;
+inline constexpr uint32_t kRangeStep = 8;
+
+/// How often the range's symbols occur that no window has taken yet, in ascending order; zeros
+/// behind them. Windows that reach into the zeros hold no more than one that ends before them and
+/// come later, so that they are never chosen.
+struct RemainingCounts {
+  alignas(64) uint32_t count[kRangeSymbols + 16];
+
+  HWY_INLINE void Remove(uint32_t start, uint32_t width) {
+    alignas(64) uint32_t kept[kRangeSymbols];
+    for (uint32_t i = 0; i < kRangeSymbols; ++i) {
+      kept[i] = i < start ? count[i] : count[i + width];
+    }
+    for (uint32_t i = 0; i < kRangeSymbols; ++i) count[i] = kept[i];
+  }
+};
+
+struct ChosenWindow {
+  uint32_t start;
+  uint32_t samples;
+};
+
+/// The window with the most samples, the lowest on a tie.
+template <uint32_t kWidth>
+HWY_INLINE ChosenWindow BestWindow(const RemainingCounts& remaining) {
+  // Counts fit 27 bits; a place below them makes the first maximum the only one.
+  alignas(64) uint32_t key[kRangeSymbols];
+  for (uint32_t i = 0; i < kRangeSymbols; ++i) {
+    uint32_t samples = remaining.count[i];
+    for (uint32_t k = 1; k < kWidth; ++k) samples += remaining.count[i + k];
+    key[i] = samples * kRangeSymbols + (kRangeSymbols - 1 - i);
+  }
+  uint32_t best = 0;
+  for (uint32_t i = 0; i < kRangeSymbols; ++i) best = key[i] > best ? key[i] : best;
+  return {kRangeSymbols - 1 - best % kRangeSymbols, best / kRangeSymbols};
+}
+
+/// Takes the best window of kWidth symbols for a level and adds what escapes it to the cost.
+template <uint32_t kWidth>
+HWY_INLINE void TakeWindow(uint32_t level, uint32_t first_symbol, RemainingCounts* remaining,
+                           uint32_t* escapes, CodebookChoice* choice) {
+  const ChosenWindow window = BestWindow<kWidth>(*remaining);
+  choice->codebook.window_start[level] = static_cast<uint8_t>(first_symbol + window.start);
+  remaining->Remove(window.start, kWidth);
+  *escapes -= window.samples;
+  const uint32_t bits_of_escape = level + 1 < format::kLevels ? 2 : 8;
+  choice->cost_bits += uint64_t{bits_of_escape} * *escapes;
+}
+
+template <uint32_t kLevel0Bits>
+CodebookChoice ChooseWindows(uint32_t first_symbol, RemainingCounts remaining, uint32_t total) {
+  CodebookChoice choice;
+  choice.level0_bits = kLevel0Bits;
+  choice.cost_bits = uint64_t{kLevel0Bits} * total;
+  uint32_t escapes = total;
+  TakeWindow<format::WindowWidth(kLevel0Bits, 0)>(0, first_symbol, &remaining, &escapes, &choice);
+  for (uint32_t level = 1; level < format::kLevels; ++level) {
+    TakeWindow<format::kCodedLevelSymbols>(level, first_symbol, &remaining, &escapes, &choice);
+  }
+  return choice;
+}
+
+/// Section 7.2, step 2.
+inline uint32_t RangeStart(const SymbolCounts& counts, uint32_t alphabet) {
+  if (alphabet <= kRangeSymbols) return 0;
+  uint32_t step_samples[256 / kRangeStep];
+  for (uint32_t step = 0; step < 256 / kRangeStep; ++step) {
+    uint32_t samples = 0;
+    for (uint32_t i = 0; i < kRangeStep; ++i) samples += counts.count[step * kRangeStep + i];
+    step_samples[step] = samples;
+  }
+  uint32_t best = 0;
+  uint32_t best_samples = 0;
+  for (uint32_t step = 0; step + 4 <= 256 / kRangeStep; ++step) {
+    const uint32_t samples = step_samples[step] + step_samples[step + 1] +
+                             step_samples[step + 2] + step_samples[step + 3];
+    if (samples > best_samples) {
+      best_samples = samples;
+      best = step;
+    }
+  }
+  return best * kRangeStep;
+}
+
+/// The only symbol that was counted, or 256.
+inline uint32_t OnlySymbol(const SymbolCounts& counts) {
+  uint32_t only = 256;
+  for (uint32_t symbol = 0; symbol < 256; ++symbol) {
+    only = counts.count[symbol] == counts.total ? symbol : only;
+  }
+  return only;
+}
+
+/// The same as codec::ChooseCodebook.
+inline CodebookChoice FastChooseCodebook(const SymbolCounts& counts, uint32_t symbol_bits,
+                                         bool allow_single) {
+  const uint32_t only = allow_single ? OnlySymbol(counts) : 256;
+  if (only != 256) {
+    CodebookChoice single;
+    single.codebook.window_start[0] = static_cast<uint8_t>(only);
+    single.single_symbol = true;
+    return single;
+  }
+  const uint32_t alphabet = 1U << symbol_bits;
+  const uint32_t first_symbol = RangeStart(counts, alphabet);
+  RemainingCounts range;
+  for (uint32_t i = 0; i < kRangeSymbols + 16; ++i) {
+    range.count[i] = i < kRangeSymbols ? counts.count[first_symbol + i] : 0;
+  }
+  // Level 0 with 3 bits costs at least those, and with 1 bit at least that bit for all and 2 for
+  // what escapes; often one of them need not be weighed.
+  CodebookChoice best = ChooseWindows<2>(first_symbol, range, counts.total);
+  const uint64_t total = counts.total;
+  if (total + 2 * (total - BestWindow<1>(range).samples) < best.cost_bits) {
+    const CodebookChoice one_bit = ChooseWindows<1>(first_symbol, range, counts.total);
+    if (one_bit.cost_bits < best.cost_bits) best = one_bit;
+  }
+  if (3 * total < best.cost_bits) {
+    const CodebookChoice three_bits = ChooseWindows<3>(first_symbol, range, counts.total);
+    if (three_bits.cost_bits < best.cost_bits) best = three_bits;
+  }
+  return best;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace cinch::codec::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif
