@@ -306,6 +306,13 @@ INSTANTIATE_TEST_SUITE_P(Entry, SafetensorsBroken, ::testing::ValuesIn(BrokenEnt
                          BrokenName);
 INSTANTIATE_TEST_SUITE_P(Range, SafetensorsBroken, ::testing::ValuesIn(BrokenRanges()), BrokenName);
 
+TEST(SafetensorsRead, TakesAHeaderOfExactlyTheLimit) {
+  std::string json = R"({"t":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
+  json.resize(kMaxHeaderBytes, ' ');
+  const ReadResult result = Read(SafetensorsImage(json, 1));
+  EXPECT_EQ(result.status, CINCH_OK) << result.message;
+}
+
 TEST(SafetensorsRead, MessagesHoldNoControlCharactersAndStayShort) {
   const std::string name = "\\u001b[31m" + std::string(5000, 'n');
   const ReadResult result = Read(

@@ -16,7 +16,6 @@ namespace {
 using test::BytesOf;
 using test::ReadFile;
 using test::TemporaryDirectory;
-using test::WriteFile;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
