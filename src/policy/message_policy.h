@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "policy/cost_model.h"
+#include "policy/rate_estimator.h"
+#include "policy/ratio_memory.h"
+
+namespace cinch::policy {
+
+enum class Mode : uint8_t { kAuto, kRaw, kCompressed };
+
+/// A message as the policy sees it.
+struct MessageTraits {
+  Mode mode = Mode::kAuto;
+  cinch_dtype dtype = CINCH_DTYPE_AUTO;
+  uint64_t bytes = 0;
+  std::string_view name;
+};
+
+/// The policy's state of one message while it is sent.
+struct MessagePlan {
+  Mode mode = Mode::kAuto;
+  RatioKey key;
+  double kept_fraction = 0;  ///< Prediction; 0 while unknown.
+  bool sampling = false;     ///< A segment is being coded to learn the kept fraction.
+  bool compressed = false;   ///< The choice in force.
+  bool exploring = false;    ///< Sent raw to see how fast the link really is.
+  uint32_t changes = 0;      ///< How often the choice changed since the message began.
+  CostEstimate estimate;     ///< The last one; zeroes when something was unknown.
+};
+
+/// Messages below this are never compressed: the hand-off to a codec thread costs more than any
+/// wire saves.
+inline constexpr uint64_t kMinCompressedBytes = 4096;
+
+/// Decides raw or compressed for the messages of one sender, from what it has seen. Pure state: no
+/// clock, no threads; the owner serialises the calls.
+class MessagePolicy {
+ public:
+  struct Counters {
+    uint64_t raw_messages = 0;
+    uint64_t compressed_messages = 0;
+    uint64_t small_messages = 0;
+    uint64_t changes = 0;
+  };
+
+  MessagePolicy(uint32_t codec_threads, uint64_t first_segment_bytes);
+
+  /// Opens a message.
+  [[nodiscard]] MessagePlan Begin(const MessageTraits& traits);
+
+  /// Whether the next segment, of `segment_bytes`, is compressed; `remaining_bytes` includes it.
+  [[nodiscard]] bool CompressNext(MessagePlan& plan, uint64_t segment_bytes,
+                                  uint64_t remaining_bytes);
+
+  /// One segment was encoded by one thread.
+  void OnEncoded(MessagePlan& plan, uint64_t original_bytes, uint64_t kept_bytes, double seconds);
+
+  /// `wire_bytes` left the busy link in `seconds`.
+  void OnSent(bool compressed, uint64_t wire_bytes, double seconds);
+
+  /// The peer decoded `original_bytes` while its codec threads were busy for `seconds`.
+  void OnPeerDecoded(uint64_t original_bytes, double seconds);
+
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+  [[nodiscard]] const MessagePlan& last_plan() const { return last_plan_; }
+  [[nodiscard]] double link_bytes_per_second() const { return link_.bytes_per_second(); }
+  [[nodiscard]] double encode_bytes_per_second() const;
+  [[nodiscard]] double decode_bytes_per_second() const;
+
+ private:
+  [[nodiscard]] bool Choose(MessagePlan& plan, uint64_t bytes) const;
+  [[nodiscard]] CostInputs Inputs(double kept_fraction, uint64_t bytes) const;
+
+  const uint32_t codec_threads_;
+  const uint64_t first_segment_bytes_;
+  LinkEstimator link_;
+  RateEstimator encode_;
+  RateEstimator decode_;
+  RatioMemory ratios_;
+  uint32_t compressed_since_raw_ = 0;
+  Counters counters_;
+  MessagePlan last_plan_;
+};
+
+}  // namespace cinch::policy

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace cinch::policy {
+
+/// A moving average of a rate, in bytes a second, in which a sample counts by its bytes: the old
+/// value keeps exp(-bytes / memory_bytes) of its weight.
+class RateEstimator {
+ public:
+  explicit RateEstimator(uint64_t memory_bytes)
+      : memory_bytes_(static_cast<double>(memory_bytes)) {}
+
+  /// `bytes` took `seconds`. Samples without bytes or time are ignored.
+  void Add(uint64_t bytes, double seconds);
+
+  [[nodiscard]] bool known() const { return weight_ > 0; }
+  /// Zero when unknown.
+  [[nodiscard]] double bytes_per_second() const;
+
+ private:
+  double memory_bytes_;
+  double weight_ = 0;            // Decayed sum of bytes.
+  double weighted_seconds_ = 0;  // Decayed sum of their seconds.
+};
+
+/// The goodput of a link as a sender sees it. Compressed segments can be held up by a codec, so
+/// what they show is a lower bound; the estimate is the larger of the two averages.
+class LinkEstimator {
+ public:
+  void AddRaw(uint64_t bytes, double seconds) { raw_.Add(bytes, seconds); }
+  void AddCompressed(uint64_t bytes, double seconds) { compressed_.Add(bytes, seconds); }
+
+  [[nodiscard]] bool known() const { return raw_.known() || compressed_.known(); }
+  /// Zero when unknown.
+  [[nodiscard]] double bytes_per_second() const;
+
+ private:
+  static constexpr uint64_t kMemoryBytes = uint64_t{16} << 20;
+  RateEstimator raw_{kMemoryBytes};
+  RateEstimator compressed_{kMemoryBytes};
+};
+
+}  // namespace cinch::policy

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engines, listeners, endpoints, regions and statistics of cinch/transfer.h.
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "base/log.h"
+#include "transfer/handles.h"
+#if CINCH_HAVE_UCX
+#include "transfer/ucx/ucx_backend.h"
+#endif
+
+namespace {
+
+using namespace cinch::transfer;
+using cinch::Deadline;
+using cinch::Status;
+
+// How long closing an endpoint waits for the peer to have everything.
+constexpr double kCloseSeconds = 1;
+
+Status CopyText(const std::string& text, char* destination, size_t capacity_bytes) {
+  if (destination == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+  if (text.size() + 1 > capacity_bytes) return CINCH_ERROR_DESTINATION_TOO_SMALL;
+  std::memcpy(destination, text.c_str(), text.size() + 1);
+  return CINCH_OK;
+}
+
+// No exception crosses the C ABI; what can throw here is the allocator.
+template <typename Call>
+Status Guarded(Call&& call) {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return CINCH_ERROR_OUT_OF_MEMORY;
+  } catch (...) {
+    return CINCH_ERROR_INTERNAL;
+  }
+}
+
+Status ParseAddress(const Engine& engine, const char* text, HostPort& address) {
+  CINCH_RETURN_IF_ERROR(ParseHostPort(text, address));
+  if (address.host.empty()) address.host = engine.settings().listen_host;
+  return CINCH_OK;
+}
+
+template <typename Stats>
+bool Valid(const Stats* stats) {
+  return stats != nullptr && stats->struct_size == sizeof(Stats);
+}
+
+}  // namespace
+
+void cinch_engine_options_init(cinch_engine_options* options) {
+  if (options == nullptr) return;
+  *options = cinch_engine_options{};
+  options->struct_size = sizeof(*options);
+  options->dtype = CINCH_DTYPE_AUTO;
+}
+
+cinch_status cinch_engine_create(const cinch_engine_options* options, cinch_engine** engine) {
+  if (engine == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+  *engine = nullptr;
+#if CINCH_HAVE_UCX
+  return Guarded([&]() -> Status {
+    CINCH_RETURN_IF_ERROR(cinch::ProcessConfigStatus());
+    Settings settings;
+    CINCH_RETURN_IF_ERROR(ResolveSettings(options, cinch::ProcessConfig(), settings));
+    auto handle = std::make_unique<cinch_engine>();
+    CINCH_RETURN_IF_ERROR(Engine::Create(
+        std::move(settings), {CreateUcxBackend, CreateCpuSegmentCodec}, handle->engine));
+    *engine = handle.release();
+    return CINCH_OK;
+  });
+#else
+  static_cast<void>(options);
+  cinch::Log(cinch::LogLevel::kError, "this build of cinch has no UCX and cannot transfer");
+  return CINCH_ERROR_UNSUPPORTED;
+#endif
+}
+
+void cinch_engine_destroy(cinch_engine* engine) {
+  if (engine == nullptr) return;
+  engine->engine->Shutdown();
+  delete engine;
+}
+
+cinch_status cinch_listen(cinch_engine* engine, const char* address, cinch_listener** listener) {
+  if (engine == nullptr || address == nullptr || listener == nullptr) {
+    return CINCH_ERROR_INVALID_ARGUMENT;
+  }
+  *listener = nullptr;
+  return Guarded([&]() -> Status {
+    HostPort parsed;
+    CINCH_RETURN_IF_ERROR(ParseAddress(*engine->engine, address, parsed));
+    auto handle = std::make_unique<cinch_listener>();
+    CINCH_RETURN_IF_ERROR(Listener::Create(engine->engine, parsed, handle->listener));
+    *listener = handle.release();
+    return CINCH_OK;
+  });
+}
+
+cinch_status cinch_listener_address(const cinch_listener* listener, char* address,
+                                    size_t capacity_bytes) {
+  if (listener == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+  return CopyText(listener->listener->address(), address, capacity_bytes);
+}
+
+cinch_status cinch_accept(cinch_listener* listener, double timeout_seconds,
+                          cinch_endpoint** endpoint) {
+  if (listener == nullptr || endpoint == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+  *endpoint = nullptr;
+  return Guarded([&]() -> Status {
+    auto handle = std::make_unique<cinch_endpoint>();
+    handle->engine = listener->listener->engine();
+    CINCH_RETURN_IF_ERROR(listener->listener->Accept(timeout_seconds, handle->endpoint));
+    *endpoint = handle.release();
+    return CINCH_OK;
+  });
+}
+
+uint64_t cinch_listener_refused(const cinch_listener* listener, cinch_status* last_reason) {
+  if (listener == nullptr) return 0;
+  if (last_reason != nullptr) *last_reason = listener->listener->last_reason();
+  return listener->listener->refused();
+}
+
+void cinch_listener_release(cinch_listener* listener) {
+  if (listener == nullptr) return;
+  listener->listener->Stop();
+  delete listener;
+}
+
+cinch_status cinch_connect(cinch_engine* engine, const char* address, double timeout_seconds,
+                           cinch_endpoint** endpoint) {
+  if (engine == nullptr || address == nullptr || endpoint == nullptr) {
+    return CINCH_ERROR_INVALID_ARGUMENT;
+  }
+  *endpoint = nullptr;
+  return Guarded([&]() -> Status {
+    HostPort parsed;
+    CINCH_RETURN_IF_ERROR(ParseAddress(*engine->engine, address, parsed));
+    auto handle = std::make_unique<cinch_endpoint>();
+    handle->engine = engine->engine;
+    CINCH_RETURN_IF_ERROR(Connect(engine->engine, parsed, timeout_seconds, handle->endpoint));
+    *endpoint = handle.release();
+    return CINCH_OK;
+  });
+}
+
+void cinch_endpoint_release(cinch_endpoint* endpoint) {
+  if (endpoint == nullptr) return;
+  Engine& engine = *endpoint->engine;
+  const std::shared_ptr<Endpoint> closing = endpoint->endpoint;
+  {
+    const Engine::Guard guard(engine);
+    closing->SayGoodbye();
+  }
+  if (!engine.on_progress_thread()) {
+    static_cast<void>(
+        engine.WaitFor([&] { return !closing->open(); }, Deadline::After(kCloseSeconds)));
+  }
+  {
+    const Engine::Guard guard(engine);
+    closing->Fail(CINCH_ERROR_CANCELLED);
+  }
+  delete endpoint;
+}
+
+cinch_status cinch_endpoint_state(const cinch_endpoint* endpoint) {
+  return endpoint == nullptr ? CINCH_ERROR_INVALID_ARGUMENT : endpoint->endpoint->state();
+}
+
+cinch_status cinch_region_register(cinch_engine* engine, void* address, uint64_t bytes,
+                                   uint32_t access, cinch_region** region) {
+  constexpr uint32_t kAllAccess = CINCH_REGION_READ | CINCH_REGION_WRITE;
+  if (engine == nullptr || region == nullptr || (address == nullptr && bytes > 0) || access == 0 ||
+      (access & ~kAllAccess) != 0) {
+    return CINCH_ERROR_INVALID_ARGUMENT;
+  }
+  *region = nullptr;
+  return Guarded([&]() -> Status {
+    auto handle = std::make_unique<cinch_region>();
+    handle->engine = engine->engine;
+    const Engine::Guard guard(*engine->engine);
+    CINCH_RETURN_IF_ERROR(
+        engine->engine->regions().Register(address, bytes, access, handle->entry));
+    *region = handle.release();
+    return CINCH_OK;
+  });
+}
+
+cinch_status cinch_region_describe(const cinch_region* region, cinch_remote_region* remote) {
+  if (region == nullptr || remote == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+  *remote = DescribeRegion(*region->entry);
+  return CINCH_OK;
+}
+
+cinch_status cinch_region_release(cinch_region* region, double timeout_seconds) {
+  if (region == nullptr) return CINCH_OK;
+  Engine& engine = *region->engine;
+  {
+    const Engine::Guard guard(engine);
+    engine.regions().Unregister(*region->entry);
+  }
+  const auto unused = [&] { return region->entry->users == 0; };
+  if (!engine.WaitFor(unused, Deadline::After(timeout_seconds))) return CINCH_ERROR_TIMEOUT;
+  delete region;
+  return CINCH_OK;
+}
+
+cinch_status cinch_endpoint_get_stats(const cinch_endpoint* endpoint, cinch_transfer_stats* stats) {
+  if (endpoint == nullptr || !Valid(stats)) return CINCH_ERROR_INVALID_ARGUMENT;
+  const Engine::Guard guard(*endpoint->engine);
+  endpoint->endpoint->metrics().Export(*stats);
+  stats->link_gbps_limit = endpoint->engine->settings().link_gbps;
+  return CINCH_OK;
+}
+
+cinch_status cinch_engine_get_stats(const cinch_engine* engine, cinch_transfer_stats* stats) {
+  if (engine == nullptr || !Valid(stats)) return CINCH_ERROR_INVALID_ARGUMENT;
+  const Engine::Guard guard(*engine->engine);
+  engine->engine->metrics().Export(*stats);
+  stats->link_gbps_limit = engine->engine->settings().link_gbps;
+  return CINCH_OK;
+}
+
+cinch_status cinch_endpoint_get_policy_stats(const cinch_endpoint* endpoint,
+                                             cinch_policy_stats* stats) {
+  if (endpoint == nullptr || !Valid(stats)) return CINCH_ERROR_INVALID_ARGUMENT;
+  constexpr double kGigabits = 8e-9;
+  const Engine::Guard guard(*endpoint->engine);
+  const cinch::policy::MessagePolicy& policy = endpoint->endpoint->sender().policy();
+  const auto& counters = policy.counters();
+  const auto& plan = policy.last_plan();
+  *stats = {sizeof(*stats),
+            counters.raw_messages,
+            counters.compressed_messages,
+            counters.small_messages,
+            counters.changes,
+            policy.link_bytes_per_second() * kGigabits,
+            policy.encode_bytes_per_second() * kGigabits,
+            policy.decode_bytes_per_second() * kGigabits,
+            plan.kept_fraction,
+            plan.estimate.raw_seconds,
+            plan.estimate.compressed_seconds};
+  return CINCH_OK;
+}
+
+cinch_status cinch_endpoint_path(const cinch_endpoint* endpoint, char* path,
+                                 size_t capacity_bytes) {
+  if (endpoint == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+  const Engine::Guard guard(*endpoint->engine);
+  return CopyText(endpoint->endpoint->path(), path, capacity_bytes);
+}
+
+const char* cinch_transport_version(void) {
+#if CINCH_HAVE_UCX
+  return UcxVersion();
+#else
+  return "none";
+#endif
+}
+
+cinch_status cinch_transport_list(char* text, size_t capacity_bytes) {
+#if CINCH_HAVE_UCX
+  return Guarded([&]() -> Status {
+    std::string list;
+    CINCH_RETURN_IF_ERROR(ListUcxTransports(list));
+    return CopyText(list, text, capacity_bytes);
+  });
+#else
+  return text == nullptr || capacity_bytes == 0 ? CINCH_ERROR_INVALID_ARGUMENT
+                                                : CINCH_ERROR_UNSUPPORTED;
+#endif
+}

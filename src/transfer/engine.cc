@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transfer/engine.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <system_error>
+
+#include "base/log.h"
+#include "transfer/endpoint.h"
+
+namespace cinch::transfer {
+namespace {
+
+// How long a waiting thread makes progress itself before it sleeps: a little more than a round
+// trip on a fast network.
+constexpr auto kSpin = std::chrono::microseconds(50);
+
+// For how long after that the progress thread keeps out of the way.
+constexpr auto kPolledGrace = std::chrono::microseconds(500);
+
+constexpr auto kTick = std::chrono::milliseconds(20);
+
+// How long Shutdown() waits for the peers' goodbyes, and then for the transport to let go.
+constexpr double kGoodbyeSeconds = 1;
+constexpr double kShutdownSeconds = 5;
+
+thread_local const Engine* current_progress_engine = nullptr;
+
+}  // namespace
+
+Status Engine::Create(Settings settings, EngineParts parts, std::shared_ptr<Engine>& engine) {
+  auto created = std::make_shared<Engine>(std::move(settings), std::move(parts));
+  CINCH_RETURN_IF_ERROR(created->loop_.Open());
+  CINCH_RETURN_IF_ERROR(
+      created->codec_pool_.Start(created->settings_.codec_threads, created->parts_.codec));
+  try {
+    created->progress_thread_ = std::thread([raw = created.get()] { raw->RunProgressThread(); });
+  } catch (const std::system_error&) {
+    return CINCH_ERROR_OUT_OF_MEMORY;
+  }
+  ::pthread_setname_np(created->progress_thread_.native_handle(), "cinch-progress");
+  engine = std::move(created);
+  return CINCH_OK;
+}
+
+Engine::Engine(Settings settings, EngineParts parts)
+    : settings_(std::move(settings)), parts_(std::move(parts)) {}
+
+Engine::~Engine() { Shutdown(); }
+
+void Engine::Shutdown() {
+  {
+    const Guard guard(*this);
+    if (shut_down_) return;
+    shut_down_ = true;
+    for (const auto& [session, endpoint] : endpoints_) endpoint->SayGoodbye();
+    NotifyWaiters();
+  }
+  const auto all_closed = [this] {
+    return std::ranges::none_of(endpoints_, [](const auto& each) { return each.second->open(); });
+  };
+  static_cast<void>(WaitFor(all_closed, Deadline::After(kGoodbyeSeconds)));
+  {
+    const Guard guard(*this);
+    for (const auto& [session, endpoint] : endpoints_) endpoint->Fail(CINCH_ERROR_CANCELLED);
+  }
+  if (!WaitFor([this] { return endpoints_.empty() && callbacks_.empty(); },
+               Deadline::After(kShutdownSeconds))) {
+    Log(LogLevel::kWarn, "the transport did not close its connections in time");
+  }
+  stopping_ = true;
+  loop_.Wake();
+  if (progress_thread_.joinable()) progress_thread_.join();
+  codec_pool_.Stop();
+  const Guard guard(*this);
+  endpoints_.clear();
+  dirty_.clear();
+  backend_.reset();
+}
+
+bool Engine::on_progress_thread() const { return current_progress_engine == this; }
+
+void Engine::Lock() {
+  lock_waiters_.fetch_add(1, std::memory_order_relaxed);
+  mutex_.lock();
+  lock_waiters_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Engine::Leave() {
+  RunDirty();
+  const bool notify = notify_ && sleeping_waiters_ > 0;
+  const bool wake = (wake_ || !callbacks_.empty()) && !on_progress_thread();
+  notify_ = false;
+  wake_ = false;
+  mutex_.unlock();
+  if (notify) completed_.notify_all();
+  if (wake) loop_.Wake();
+}
+
+Engine::Guard::Guard(Engine& engine) : engine_(engine) { engine_.Lock(); }
+Engine::Guard::~Guard() { engine_.Leave(); }
+
+void Engine::MarkDirty(const std::shared_ptr<Endpoint>& endpoint) {
+  if (std::ranges::find(dirty_, endpoint) == dirty_.end()) dirty_.push_back(endpoint);
+}
+
+void Engine::RunDirty() {
+  while (!dirty_.empty()) {
+    std::vector<std::shared_ptr<Endpoint>> dirty;
+    dirty.swap(dirty_);
+    for (const auto& endpoint : dirty) endpoint->Pump();
+  }
+}
+
+void Engine::RemoveEndpoint(uint64_t session) { endpoints_.erase(session); }
+
+void Engine::QueueCallback(std::shared_ptr<Operation> operation) {
+  callbacks_.push_back(std::move(operation));
+}
+
+void Engine::WakeAt(TimePoint time) {
+  if (time >= wake_at_) return;
+  wake_at_ = time;
+  wake_ = true;
+}
+
+bool Engine::ProgressLocked() {
+  bool moved = backend_ != nullptr && backend_->Progress();
+  const TimePoint now = Clock::now();
+  if (now >= wake_at_) {
+    wake_at_ = TimePoint::max();
+    for (const auto& [session, endpoint] : endpoints_) MarkDirty(endpoint);
+    moved = true;
+  }
+  if (now >= next_tick_) {
+    next_tick_ = now + kTick;
+    std::vector<std::shared_ptr<Endpoint>> all;
+    for (const auto& [session, endpoint] : endpoints_) all.push_back(endpoint);
+    for (const auto& endpoint : all) endpoint->Tick(now);
+  }
+  return moved;
+}
+
+void Engine::Poll() {
+  const Guard guard(*this);
+  static_cast<void>(ProgressLocked());
+}
+
+bool Engine::WaitFor(const std::function<bool()>& ready, Deadline deadline) {
+  const TimePoint spin_end = std::min(Clock::now() + kSpin, deadline.time_point());
+  do {
+    const Guard guard(*this);
+    static_cast<void>(ProgressLocked());
+    if (ready()) return true;
+    polled_until_.store((Clock::now() + kPolledGrace).time_since_epoch().count(),
+                        std::memory_order_relaxed);
+  } while (Clock::now() < spin_end);
+
+  polled_until_.store(0, std::memory_order_relaxed);
+  loop_.Wake();  // From here on the progress is the progress thread's.
+  Lock();
+  RunDirty();
+  std::unique_lock<std::mutex> lock(mutex_, std::adopt_lock);
+  ++sleeping_waiters_;
+  bool is_ready = ready();
+  while (!is_ready && !deadline.expired()) {
+    completed_.wait_until(lock, deadline.time_point());
+    is_ready = ready();
+  }
+  --sleeping_waiters_;
+  lock.release();
+  Leave();
+  return is_ready;
+}
+
+bool Engine::RunCallbacks() {
+  std::vector<std::shared_ptr<Operation>> callbacks;
+  Lock();
+  callbacks.swap(callbacks_);
+  Leave();
+  for (const auto& operation : callbacks) {
+    operation->options.callback(operation->handle, operation->status(),
+                                operation->options.callback_data);
+    if (operation->release_after_callback) operation->release_after_callback(operation->handle);
+  }
+  if (callbacks.empty()) return false;
+  const Guard guard(*this);
+  NotifyWaiters();
+  return true;
+}
+
+void Engine::RunProgressThread() {
+  current_progress_engine = this;
+  std::vector<uint64_t> sessions;
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    bool moved = false;
+    TimePoint until;
+    {
+      const Guard guard(*this);
+      moved = ProgressLocked();
+    }
+    moved |= RunCallbacks();
+    if (moved) {
+      if (lock_waiters_.load(std::memory_order_relaxed) > 0) std::this_thread::yield();
+      continue;
+    }
+    const TimePoint polled_until{Clock::duration(polled_until_.load(std::memory_order_relaxed))};
+    if (polled_until > Clock::now()) {
+      loop_.SleepUnlessWoken(polled_until);
+      continue;
+    }
+    {
+      const Guard guard(*this);
+      until = endpoints_.empty() ? TimePoint::max() : std::min(wake_at_, next_tick_);
+      if (backend_ != nullptr && !backend_->Arm()) continue;
+    }
+    loop_.Sleep(until, sessions);
+    if (!sessions.empty()) OnLivenessEvents(sessions);
+  }
+}
+
+void Engine::OnLivenessEvents(const std::vector<uint64_t>& sessions) {
+  const Guard guard(*this);
+  for (const uint64_t session : sessions) {
+    const auto found = endpoints_.find(session);
+    if (found != endpoints_.end()) found->second->OnLiveness();
+  }
+}
+
+Status Engine::EnsureBackend(const std::string& local_devices) {
+  const Guard guard(*this);
+  if (shut_down_) return CINCH_ERROR_CANCELLED;
+  if (backend_ != nullptr) return CINCH_OK;
+  BackendOptions options;
+  options.transports = settings_.transports;
+  options.network_devices =
+      settings_.network_devices.empty() ? local_devices : settings_.network_devices;
+  std::unique_ptr<Backend> backend;
+  CINCH_RETURN_IF_ERROR(parts_.backend(options, *this, backend));
+  CINCH_RETURN_IF_ERROR(loop_.WatchBackend(backend->event_fd()));
+  backend_ = std::move(backend);
+  WakeProgress();
+  return CINCH_OK;
+}
+
+Bytes Engine::BackendAddress() {
+  const Guard guard(*this);
+  if (backend_ == nullptr) return {};
+  const auto address = backend_->address();
+  return {address.begin(), address.end()};
+}
+
+Status Engine::AddEndpoint(const HandshakeLocal& local, const HandshakePeer& peer,
+                           UniqueFd liveness, std::function<void(Endpoint&)> greeted,
+                           std::shared_ptr<Endpoint>& endpoint) {
+  const Guard guard(*this);
+  if (shut_down_ || backend_ == nullptr) return CINCH_ERROR_CANCELLED;
+  if (endpoints_.contains(local.session)) return CINCH_ERROR_INTERNAL;
+  std::unique_ptr<Link> link;
+  CINCH_RETURN_IF_ERROR(backend_->Open(peer.address, link));
+  const int liveness_fd = liveness.get();
+  endpoint = std::make_shared<Endpoint>(*this, local.session, local, peer, std::move(liveness),
+                                        std::move(greeted));
+  endpoints_[local.session] = endpoint;
+  endpoint->Start(std::move(link));
+  if (liveness_fd >= 0 && loop_.WatchLiveness(liveness_fd, local.session) != CINCH_OK) {
+    endpoint->Fail(CINCH_ERROR_OUT_OF_MEMORY);
+  }
+  WakeProgress();
+  return CINCH_OK;
+}
+
+void Engine::OnArrival(std::span<const uint8_t> header, Payload payload) {
+  uint64_t session = 0;
+  if (header.size() == sizeof(WireHeader)) {
+    std::memcpy(&session, header.data() + offsetof(WireHeader, session), sizeof(session));
+  }
+  const auto found = endpoints_.find(session);
+  if (found != endpoints_.end()) {
+    const std::shared_ptr<Endpoint> endpoint = found->second;
+    return endpoint->OnArrival(header, payload);
+  }
+  if (payload.pending != nullptr) backend_->Drop(payload);
+}
+
+void Engine::OnLinkFailed(Link* link, Status reason) {
+  for (const auto& [session, endpoint] : endpoints_) {
+    if (endpoint->link() != link) continue;
+    const std::shared_ptr<Endpoint> failed = endpoint;
+    return failed->Fail(reason);
+  }
+}
+
+}  // namespace cinch::transfer

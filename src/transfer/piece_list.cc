@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transfer/piece_list.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "transfer/wire.h"
+
+namespace cinch::transfer {
+
+Status PieceList::Make(const cinch_piece* pieces, uint64_t count, PieceList& list) {
+  if (count > CINCH_MAX_PIECES) return CINCH_ERROR_TOO_LARGE;
+  if (pieces == nullptr && count > 0) return CINCH_ERROR_INVALID_ARGUMENT;
+  list = PieceList();
+  list.pieces_.reserve(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    if (pieces[i].address == nullptr && pieces[i].bytes > 0) return CINCH_ERROR_INVALID_ARGUMENT;
+    if (pieces[i].bytes > kMaxMessageBytes - list.total_bytes_) return CINCH_ERROR_TOO_LARGE;
+    list.Add(pieces[i].address, pieces[i].bytes);
+  }
+  return CINCH_OK;
+}
+
+void PieceList::Add(void* address, uint64_t bytes) {
+  if (bytes == 0) return;
+  pieces_.push_back({static_cast<uint8_t*>(address), bytes, total_bytes_});
+  total_bytes_ += bytes;
+}
+
+size_t PieceList::PieceAt(uint64_t offset) const {
+  const auto after =
+      std::upper_bound(pieces_.begin(), pieces_.end(), offset,
+                       [](uint64_t value, const Piece& piece) { return value < piece.offset; });
+  return static_cast<size_t>(after - pieces_.begin()) - 1;
+}
+
+uint8_t* PieceList::Contiguous(uint64_t offset, uint64_t bytes) const {
+  if (bytes == 0 || pieces_.empty()) return nullptr;
+  const Piece& piece = pieces_.size() == 1 ? pieces_.front() : pieces_[PieceAt(offset)];
+  const uint64_t inside = offset - piece.offset;
+  return bytes <= piece.bytes - inside ? piece.address + inside : nullptr;
+}
+
+template <typename Copy>
+void PieceList::ForRange(uint64_t offset, uint64_t bytes, Copy&& copy) const {
+  if (bytes == 0) return;
+  uint64_t done = 0;
+  for (size_t i = PieceAt(offset); done < bytes; ++i) {
+    const uint64_t inside = offset + done - pieces_[i].offset;
+    const uint64_t step = std::min(bytes - done, pieces_[i].bytes - inside);
+    copy(pieces_[i].address + inside, done, step);
+    done += step;
+  }
+}
+
+void PieceList::Gather(uint64_t offset, uint64_t bytes, uint8_t* destination) const {
+  ForRange(offset, bytes, [&](const uint8_t* piece, uint64_t done, uint64_t step) {
+    std::memcpy(destination + done, piece, step);
+  });
+}
+
+void PieceList::Scatter(uint64_t offset, uint64_t bytes, const uint8_t* source) const {
+  ForRange(offset, bytes, [&](uint8_t* piece, uint64_t done, uint64_t step) {
+    std::memcpy(piece, source + done, step);
+  });
+}
+
+}  // namespace cinch::transfer

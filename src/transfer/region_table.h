@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "cinch/transfer.h"
+#include "transfer/piece_list.h"
+#include "transfer/wire.h"
+
+namespace cinch::transfer {
+
+/// Memory that peers may access. The engine's lock guards it.
+struct RegionEntry {
+  uint64_t id = 0;
+  uint64_t key = 0;  ///< Random: knowing the id alone opens nothing.
+  uint8_t* address = nullptr;
+  uint64_t bytes = 0;
+  uint32_t access = 0;
+  uint32_t users = 0;  ///< Accesses under way.
+};
+
+/// Counts as one access under way for as long as it lives.
+class RegionUse {
+ public:
+  explicit RegionUse(std::shared_ptr<RegionEntry> entry) : entry_(std::move(entry)) {
+    ++entry_->users;
+  }
+  RegionUse(RegionUse&& other) noexcept = default;
+  RegionUse& operator=(RegionUse&&) = delete;
+  RegionUse(const RegionUse&) = delete;
+  RegionUse& operator=(const RegionUse&) = delete;
+  ~RegionUse() {
+    if (entry_) --entry_->users;
+  }
+
+ private:
+  std::shared_ptr<RegionEntry> entry_;
+};
+
+class RegionTable {
+ public:
+  /// OK, INTERNAL (no randomness).
+  [[nodiscard]] Status Register(void* address, uint64_t bytes, uint32_t access,
+                                std::shared_ptr<RegionEntry>& entry);
+  /// No new access finds the region any more.
+  void Unregister(const RegionEntry& entry) { entries_.erase(entry.id); }
+
+  /// Turns what a peer named into local memory. Every piece must lie in a region that it names
+  /// with the right key and that allows `access`; otherwise nothing is accessed at all.
+  /// OK, REGION.
+  [[nodiscard]] Status Resolve(const std::vector<WirePiece>& pieces, uint32_t access,
+                               PieceList& memory, std::vector<RegionUse>& uses) const;
+
+ private:
+  std::map<uint64_t, std::shared_ptr<RegionEntry>> entries_;
+};
+
+/// The contents of a cinch_remote_region.
+[[nodiscard]] cinch_remote_region DescribeRegion(const RegionEntry& entry);
+/// Turns the caller's list into wire pieces, checking ranges as far as the descriptors tell.
+/// OK, INVALID_ARGUMENT, REGION, TOO_LARGE.
+[[nodiscard]] Status MakeWirePieces(const cinch_remote_piece* pieces, uint64_t count,
+                                    std::vector<WirePiece>& list, uint64_t& total_bytes);
+
+}  // namespace cinch::transfer

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "transfer/settings.h"
+
+namespace cinch::transfer {
+
+/// Bytes of the segment that starts at `offset` of a message. Sizes double from kMinSegmentBytes,
+/// so that the wire starts early; they halve towards the end, so that little is left to decode
+/// when the wire has finished. All but the last are multiples of kSegmentGranularityBytes.
+[[nodiscard]] constexpr uint64_t SegmentBytesAt(uint64_t offset, uint64_t message_bytes,
+                                                uint64_t segment_bytes) {
+  const uint64_t left = message_bytes - offset;
+  if (left <= kMinSegmentBytes) return left;
+  // The segments so far were 1 + 2 + 4 ... times the smallest: the next is one smallest larger
+  // than all of them together.
+  const uint64_t up = std::min(offset, segment_bytes) + kMinSegmentBytes;
+  const uint64_t half = left / 2 / kSegmentGranularityBytes * kSegmentGranularityBytes;
+  return std::min({up, segment_bytes, std::max(half, kMinSegmentBytes)});
+}
+
+}  // namespace cinch::transfer

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace cinch::transfer::ucx {
+
+/// What a failure of UCX means to the engine.
+[[nodiscard]] Status StatusOf(ucs_status_t status);
+
+/// What a function of UCX prints to a FILE, as text.
+[[nodiscard]] std::string PrintedText(const std::function<void(FILE*)>& print);
+
+/// The transport names in the output of ucp_ep_print_info(), e.g. "tcp/lo cma/memory", each once.
+[[nodiscard]] std::string PathFromPrint(const std::string& printed);
+
+}  // namespace cinch::transfer::ucx
