@@ -87,6 +87,10 @@ class Backend {
   /// Moves everything that can move. Returns whether anything did.
   virtual bool Progress() = 0;
 
+  /// Whether something is in flight whose next step nothing will announce (space in a
+  /// shared-memory queue, say): Progress() must be called again soon.
+  [[nodiscard]] virtual bool needs_polling() const = 0;
+
   /// A descriptor that becomes readable when Progress() has something to do, once armed.
   [[nodiscard]] virtual int event_fd() const = 0;
   /// Prepares event_fd() for waiting. False: there is something to do already.

@@ -21,6 +21,10 @@ constexpr auto kSpin = std::chrono::microseconds(50);
 // For how long after that the progress thread keeps out of the way.
 constexpr auto kPolledGrace = std::chrono::microseconds(500);
 
+// What nothing announces is looked for all the time while things move, and then now and again.
+constexpr auto kBusyPolling = std::chrono::milliseconds(2);
+constexpr auto kIdlePolling = std::chrono::milliseconds(1);
+
 constexpr auto kTick = std::chrono::milliseconds(20);
 
 // How long Shutdown() waits for the peers' goodbyes, and then for the transport to let go.
@@ -87,6 +91,15 @@ void Engine::Lock() {
   lock_waiters_.fetch_add(1, std::memory_order_relaxed);
   mutex_.lock();
   lock_waiters_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// A mutex may be taken again by who gave it back, for ever; whoever waits now gets its turn.
+void Engine::LetOthersLock() {
+  constexpr int kMaxYields = 100;
+  for (int i = 0; i < kMaxYields; ++i) {
+    if (lock_waiters_.load(std::memory_order_relaxed) == 0) return;
+    std::this_thread::yield();
+  }
 }
 
 void Engine::Leave() {
@@ -195,26 +208,34 @@ bool Engine::RunCallbacks() {
 void Engine::RunProgressThread() {
   current_progress_engine = this;
   std::vector<uint64_t> sessions;
+  TimePoint last_moved{};
   while (!stopping_.load(std::memory_order_relaxed)) {
     bool moved = false;
     TimePoint until;
+    bool polling = false;
     {
       const Guard guard(*this);
       moved = ProgressLocked();
+      polling = backend_ != nullptr && backend_->needs_polling();
     }
     moved |= RunCallbacks();
-    if (moved) {
-      if (lock_waiters_.load(std::memory_order_relaxed) > 0) std::this_thread::yield();
-      continue;
-    }
+    LetOthersLock();
+    if (moved) last_moved = Clock::now();
+    if (moved) continue;
     const TimePoint polled_until{Clock::duration(polled_until_.load(std::memory_order_relaxed))};
     if (polled_until > Clock::now()) {
       loop_.SleepUnlessWoken(polled_until);
       continue;
     }
+    const TimePoint now = Clock::now();
+    if (polling && now - last_moved < kBusyPolling) {
+      std::this_thread::yield();
+      continue;
+    }
     {
       const Guard guard(*this);
       until = endpoints_.empty() ? TimePoint::max() : std::min(wake_at_, next_tick_);
+      if (polling) until = std::min(until, now + kIdlePolling);
       if (backend_ != nullptr && !backend_->Arm()) continue;
     }
     loop_.Sleep(until, sessions);

@@ -104,6 +104,7 @@ class Engine final : public BackendEvents, public std::enable_shared_from_this<E
 
  private:
   void Lock();
+  void LetOthersLock();
   void Leave();
   bool ProgressLocked();
   void RunDirty();

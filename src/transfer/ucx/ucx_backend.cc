@@ -63,6 +63,9 @@ class UcxBackend final : public Backend {
   void Drop(const Payload& payload) override;
   void Close(std::unique_ptr<Link> link, std::function<void()> closed) override;
   bool Progress() override;
+  [[nodiscard]] bool needs_polling() const override {
+    return shared_memory_ && requests_in_flight_ > 0;
+  }
   [[nodiscard]] int event_fd() const override { return event_fd_; }
   [[nodiscard]] bool Arm() override { return ucp_worker_arm(worker_) == UCS_OK; }
 
@@ -93,6 +96,8 @@ class UcxBackend final : public Backend {
   std::vector<uint8_t> address_;
   std::vector<Closing> closing_;
   std::vector<std::unique_ptr<Request>> free_requests_;
+  uint64_t requests_in_flight_ = 0;
+  bool shared_memory_ = false;     // Some link uses it.
   void* arriving_ = nullptr;       // The pending payload whose arrival is being announced,
   bool arriving_dropped_ = false;  // and whether it was given up meanwhile.
 };
@@ -115,6 +120,17 @@ Status UcxBackend::Start(const BackendOptions& options) {
   return CreateWorker();
 }
 
+// UCX warns of settings that none of its transports knows.
+bool MayUseSharedMemory(const std::string& transports) {
+  if (transports.empty()) return true;
+  for (const char* name : {"all", "shm", "sm", "shared_memory", "mm", "posix", "sysv"}) {
+    if (("," + transports + ",").find("," + std::string(name) + ",") != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
 Status UcxBackend::CreateContext(const BackendOptions& options) {
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
@@ -124,6 +140,10 @@ Status UcxBackend::CreateContext(const BackendOptions& options) {
   }
   if (status == UCS_OK && !options.network_devices.empty()) {
     status = ucp_config_modify(config, "NET_DEVICES", options.network_devices.c_str());
+  }
+  if (status == UCS_OK && MayUseSharedMemory(options.transports)) {
+    // It finds out that its peer has died, but does not promise to unless told so.
+    status = ucp_config_modify(config, "MM_ERROR_HANDLING", "y");
   }
   if (status == UCS_OK) {
     ucp_params_t parameters{};
@@ -178,6 +198,8 @@ Status UcxBackend::Open(std::span<const uint8_t> peer_address, std::unique_ptr<L
     Log(LogLevel::kError, "UCX: connecting: {}", ucs_status_string(status));
     return StatusOf(status);
   }
+  // Its devices are all called "memory".
+  shared_memory_ |= opened->Describe().find("/memory") != std::string::npos;
   link = std::move(opened);
   return CINCH_OK;
 }
@@ -225,13 +247,17 @@ Status UcxBackend::Fetch(const Payload& payload, void* destination, Completion d
 
 // UCX has either finished the call at once, or will call back with `request`.
 Status UcxBackend::Settle(ucs_status_ptr_t result, Request* request) {
-  if (UCS_PTR_IS_PTR(result)) return CINCH_IN_PROGRESS;
+  if (UCS_PTR_IS_PTR(result)) {
+    ++requests_in_flight_;
+    return CINCH_IN_PROGRESS;
+  }
   request->done = nullptr;
   free_requests_.emplace_back(request);
   return StatusOf(UCS_PTR_RAW_STATUS(result));
 }
 
 void UcxBackend::Complete(Request* request, ucs_status_t status) {
+  --requests_in_flight_;
   const Completion done = std::move(request->done);
   request->done = nullptr;
   free_requests_.emplace_back(request);
