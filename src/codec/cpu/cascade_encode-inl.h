@@ -53,14 +53,18 @@ struct Window {
 inline uint32_t EncodeLevel0(const Window& window, const uint8_t* symbols, uint32_t count,
                              uint8_t* codes, uint8_t* list) {
   uint32_t escaped = 0;
-  for (uint32_t j = 0; j < count; j += kVectorBytes) {
+  uint32_t j = 0;
+  for (; j + kVectorBytes <= count; j += kVectorBytes) {
     const VecBytes numbers = hn::Load(kD8, symbols + j);
-    const VecBytes code = hn::IfThenElseZero(FirstLanes(count - j), window.Code(numbers));
+    const VecBytes code = window.Code(numbers);
     hn::Store(code, kD8, codes + j);
-    const MaskBytes escapes = hn::Eq(code, window.width);
-    escaped += CompressTo(numbers, escapes, list + escaped);
+    escaped += CompressTo(numbers, hn::Eq(code, window.width), list + escaped);
   }
-  return escaped;
+  if (j == count) return escaped;
+  const VecBytes numbers = hn::Load(kD8, symbols + j);
+  const VecBytes code = hn::IfThenElseZero(FirstLanes(count - j), window.Code(numbers));
+  hn::Store(code, kD8, codes + j);
+  return escaped + CompressTo(numbers, hn::Eq(code, window.width), list + escaped);
 }
 
 /// One of levels 1 to 3: writes the codes of the list's `count` entries to `to` and shrinks the

@@ -40,6 +40,33 @@ constexpr uint32_t CanonicalDtype(uint32_t dtype) {
   }
 }
 
+/// `Table<dtype>::kValue` of the canonical dtype: a run-time dtype to what was made for it.
+template <template <uint32_t> class Table, typename Value>
+constexpr Value SelectByDtype(uint32_t dtype) {
+  switch (CanonicalDtype(dtype)) {
+    case CINCH_DTYPE_BF16:
+      return Table<CINCH_DTYPE_BF16>::kValue;
+    case CINCH_DTYPE_FP16:
+      return Table<CINCH_DTYPE_FP16>::kValue;
+    case CINCH_DTYPE_FP32:
+      return Table<CINCH_DTYPE_FP32>::kValue;
+    case CINCH_DTYPE_FP64:
+      return Table<CINCH_DTYPE_FP64>::kValue;
+    case CINCH_DTYPE_FP8_E4M3FN:
+      return Table<CINCH_DTYPE_FP8_E4M3FN>::kValue;
+    case CINCH_DTYPE_FP8_E5M2:
+      return Table<CINCH_DTYPE_FP8_E5M2>::kValue;
+    case CINCH_DTYPE_INT16:
+      return Table<CINCH_DTYPE_INT16>::kValue;
+    case CINCH_DTYPE_INT32:
+      return Table<CINCH_DTYPE_INT32>::kValue;
+    case CINCH_DTYPE_INT64:
+      return Table<CINCH_DTYPE_INT64>::kValue;
+    default:
+      return Table<CINCH_DTYPE_BYTES>::kValue;
+  }
+}
+
 /// What templates over a canonical dtype need.
 template <uint32_t kDtype>
 struct Element {
@@ -78,6 +105,12 @@ inline uint64_t LoadWord(const uint8_t* bytes, uint32_t j) {
   }
 }
 
+/// Which of its word's elements element `j` is.
+template <uint32_t kDtype>
+constexpr uint32_t PlaceInWord(uint32_t j) {
+  return Element<kDtype>::kRotated ? j % (4 / Element<kDtype>::kBytes) : 0;
+}
+
 /// What LoadWord returned -> the element in split order. `place`: which of the word's elements.
 template <uint32_t kDtype>
 constexpr uint64_t WordToSplitOrder(uint64_t word, uint32_t place) {
@@ -97,22 +130,18 @@ constexpr uint64_t WordToSplitOrder(uint64_t word, uint32_t place) {
 template <uint32_t kDtype>
 inline uint64_t LoadSplitOrder(const uint8_t* bytes, uint32_t j, uint32_t word_elements) {
   using E = Element<kDtype>;
-  if constexpr (E::kRotated) {
-    if (j >= word_elements) {
-      const uint64_t element = LoadRaw<kDtype>(bytes + size_t{j} * E::kBytes);
-      return RotateLeft(static_cast<uint32_t>(element), 8 * E::kBytes, 1);
-    }
-    return WordToSplitOrder<kDtype>(LoadWord<kDtype>(bytes, j), j % (4 / E::kBytes));
-  } else {
-    return WordToSplitOrder<kDtype>(LoadWord<kDtype>(bytes, j), 0);
+  if (E::kRotated && j >= word_elements) {
+    const uint64_t element = LoadRaw<kDtype>(bytes + size_t{j} * E::kBytes);
+    return RotateLeft(static_cast<uint32_t>(element), 8 * E::kBytes, 1);
   }
+  return WordToSplitOrder<kDtype>(LoadWord<kDtype>(bytes, j), PlaceInWord<kDtype>(j));
 }
 
-/// The symbol of element `j` alone. Rotation moves it within the element, no more.
+/// The symbol of the element at `at` alone. Rotation moves it within the element, no more.
 template <uint32_t kDtype>
-inline uint32_t LoadSymbol(const uint8_t* bytes, uint32_t j) {
+inline uint32_t LoadSymbol(const uint8_t* at) {
   using E = Element<kDtype>;
-  const uint64_t element = LoadRaw<kDtype>(bytes + size_t{j} * E::kBytes);
+  const uint64_t element = LoadRaw<kDtype>(at);
   constexpr uint32_t kShift = E::kRotated || E::kMovesSign ? E::kResidueBits - 1 : E::kResidueBits;
   constexpr uint64_t kMask = (uint64_t{1} << E::kTraits.symbol_bits) - 1;
   return static_cast<uint32_t>((element >> kShift) & kMask);

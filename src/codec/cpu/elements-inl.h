@@ -157,33 +157,13 @@ struct ElementFunctions {
 };
 
 template <uint32_t kDtype>
-constexpr ElementFunctions FunctionsFor() {
-  return {SplitElements<kDtype>, JoinElements<kDtype>, ScanElements<kDtype>};
-}
+struct ElementFunctionsOf {
+  static constexpr ElementFunctions kValue = {SplitElements<kDtype>, JoinElements<kDtype>,
+                                              ScanElements<kDtype>};
+};
 
 inline ElementFunctions FunctionsOf(uint32_t dtype) {
-  switch (CanonicalDtype(dtype)) {
-    case CINCH_DTYPE_BF16:
-      return FunctionsFor<CINCH_DTYPE_BF16>();
-    case CINCH_DTYPE_FP16:
-      return FunctionsFor<CINCH_DTYPE_FP16>();
-    case CINCH_DTYPE_FP32:
-      return FunctionsFor<CINCH_DTYPE_FP32>();
-    case CINCH_DTYPE_FP64:
-      return FunctionsFor<CINCH_DTYPE_FP64>();
-    case CINCH_DTYPE_FP8_E4M3FN:
-      return FunctionsFor<CINCH_DTYPE_FP8_E4M3FN>();
-    case CINCH_DTYPE_FP8_E5M2:
-      return FunctionsFor<CINCH_DTYPE_FP8_E5M2>();
-    case CINCH_DTYPE_INT16:
-      return FunctionsFor<CINCH_DTYPE_INT16>();
-    case CINCH_DTYPE_INT32:
-      return FunctionsFor<CINCH_DTYPE_INT32>();
-    case CINCH_DTYPE_INT64:
-      return FunctionsFor<CINCH_DTYPE_INT64>();
-    default:
-      return FunctionsFor<CINCH_DTYPE_BYTES>();
-  }
+  return SelectByDtype<ElementFunctionsOf, ElementFunctions>(dtype);
 }
 
 }  // namespace HWY_NAMESPACE

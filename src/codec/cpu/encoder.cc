@@ -12,7 +12,7 @@
 
 #include "codec/cpu/cascade_encode-inl.h"
 #include "codec/cpu/codebook-inl.h"
-#include "codec/cpu/detect.h"
+#include "codec/cpu/detect-inl.h"
 #include "codec/cpu/elements-inl.h"
 #include "codec/cpu/hash-inl.h"
 #include "codec/cpu/kernels.h"
@@ -198,26 +198,25 @@ Verdict PlanBlock(const BlockInput& input, CascadePlan* plan) {
   if (input.length_bytes < traits.element_bytes) {
     return IsConstant(input) ? Verdict::kConstant : Verdict::kStored;
   }
-  Sample sample;
-  TakeSample(dtype, input.bytes, input.length_bytes, &sample);
-  plan->choice = FastChooseCodebook(sample.counts, traits.symbol_bits, true);
+  SymbolCounts counts;
+  CountSample(dtype, input.bytes, input.length_bytes, &counts);
+  plan->choice = FastChooseCodebook(counts, traits.symbol_bits, true);
   if (plan->choice.single_symbol && IsConstant(input)) return Verdict::kConstant;
 
   // A plane that is not zero in the sample is not zero: mostly there is nothing to scan for.
-  const uint32_t sample_zero_planes = ZeroPlanesOf(sample.any, dtype);
-  ElementBits bits;
-  bits.any = sample.any;
+  const uint32_t sample_zero_planes = SampleZeroPlanes(dtype, input.bytes, input.length_bytes);
+  plan->zero_planes = sample_zero_planes;
   if (plan->choice.single_symbol || sample_zero_planes != 0) {
-    bits = FunctionsOf(dtype).scan(input.bytes, input.length_bytes);
+    const ElementBits bits = FunctionsOf(dtype).scan(input.bytes, input.length_bytes);
+    plan->zero_planes = ZeroPlanesOf(bits.any, dtype);
+    const bool one_symbol = bits.any >> traits.residue_bits == bits.all >> traits.residue_bits;
+    if (plan->choice.single_symbol && !one_symbol) {
+      plan->choice = FastChooseCodebook(counts, traits.symbol_bits, false);
+    }
   }
-  if (plan->choice.single_symbol &&
-      (bits.any >> traits.residue_bits) != (bits.all >> traits.residue_bits)) {
-    plan->choice = FastChooseCodebook(sample.counts, traits.symbol_bits, false);
-  }
-  if (!WorthCoding(dtype, plan->choice.cost_bits, sample.counts.total, sample_zero_planes)) {
+  if (!WorthCoding(dtype, plan->choice.cost_bits, counts.total, sample_zero_planes)) {
     return Verdict::kStored;
   }
-  plan->zero_planes = ZeroPlanesOf(bits.any, dtype);
   return Verdict::kCascade;
 }
 

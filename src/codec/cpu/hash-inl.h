@@ -49,7 +49,11 @@ inline uint64_t HashBlock(const uint8_t* bytes, uint32_t length_bytes, uint64_t 
     sum = hn::Add(sum, hn::MulEven(words, odd_words));
     keys = hn::Add(keys, next_keys);
   }
-  const uint64_t total = hn::GetLane(hn::SumOfLanes(d64, sum)) + HashEnd(bytes, length_bytes, at);
+  // By hand: the sum wraps around, which the compilers' own reductions do with signed numbers.
+  alignas(64) uint64_t lanes[kStep / 8];
+  hn::Store(sum, d64, lanes);
+  uint64_t total = HashEnd(bytes, length_bytes, at);
+  for (const uint64_t lane : lanes) total += lane;
   return format::FinishHash(total, length_bytes, index);
 }
 

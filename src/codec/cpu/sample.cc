@@ -2,24 +2,29 @@
 #include "codec/cpu/sample.h"
 
 #include "codec/cpu/element.h"
+#include "codec/plan/dtype_choice.h"
 
 namespace cinch::codec::cpu {
 namespace {
 
-constexpr uint32_t kGroup = 256;       // elements that are sampled at one place of every 8
-constexpr uint32_t kDetectionGroup = 64;  // elements of which detection takes one
-constexpr uint32_t kTables = 8;
+/// The sampled place among 8 elements, for 256 elements each.
+constexpr uint32_t SampledPlace(uint32_t j) { return 2 * (j / 256 % 4) + j / 1024 % 2; }
 
-/// The place of the sampled element among 8 for a group.
-constexpr uint32_t PlaceInGroup(uint32_t group) { return 2 * (group % 4) + group / 4 % 2; }
-
-constexpr bool InSample(uint32_t j) { return j % 8 == PlaceInGroup(j / kGroup); }
-constexpr bool InDetectionSample(uint32_t j) {
-  return InSample(j) && j % 64 / 8 == j / 64 % 8;
-}
+/// Which elements are samples: one in a period, at a place that may differ from period to period.
+struct FullSample {
+  static constexpr uint32_t kPeriod = 8;
+  static constexpr uint32_t At(uint32_t first) { return first + SampledPlace(first); }
+};
+struct DetectionSample {
+  static constexpr uint32_t kPeriod = 64;
+  static constexpr uint32_t At(uint32_t first) {
+    return first + 8 * (first / 64 % 8) + SampledPlace(first);
+  }
+};
 
 /// Counts in several tables, so that equal symbols in a row do not wait for each other's store. A
 /// block has at most 4096 samples.
+template <uint32_t kTables>
 struct CountTables {
   uint16_t count[kTables][256] = {};
 
@@ -32,93 +37,106 @@ struct CountTables {
   }
 };
 
-/// The samples after the last whole group: element j is one when `in_sample(j)`.
-template <uint32_t kDtype, typename InSample>
-void TakeRest(const uint8_t* bytes, uint32_t length_bytes, uint32_t first, InSample in_sample,
-              Sample* sample) {
-  using E = Element<kDtype>;
-  const uint32_t word_elements = WordElements(E::kBytes, length_bytes);
-  for (uint32_t j = first; j < length_bytes / E::kBytes; ++j) {
-    if (!in_sample(j)) continue;
-    const uint64_t element = LoadSplitOrder<kDtype>(bytes, j, word_elements);
-    sample->counts.Add(static_cast<uint32_t>(element >> E::kResidueBits));
-    sample->any |= element;
+/// Counts the samples of the elements from `first` on one by one.
+template <uint32_t kDtype, typename Set>
+void CountRest(const uint8_t* bytes, uint32_t elements, uint32_t first, SymbolCounts* counts) {
+  for (; first < elements; first += Set::kPeriod) {
+    const uint32_t j = Set::At(first);
+    if (j < elements) counts->Add(LoadSymbol<kDtype>(bytes + size_t{j} * Element<kDtype>::kBytes));
   }
 }
 
-/// The OR of one sampled place of a group, as whole words, brought into split order: rotating once
-/// is as good as rotating each.
 template <uint32_t kDtype>
-uint64_t AnyElement(uint64_t any_word, uint32_t j) {
-  using E = Element<kDtype>;
-  return WordToSplitOrder<kDtype>(any_word, E::kRotated ? j % (4 / E::kBytes) : 0);
-}
-
-template <uint32_t kDtype>
-void Take(const uint8_t* bytes, uint32_t length_bytes, Sample* sample) {
-  using E = Element<kDtype>;
-  CountTables tables;
-  const uint32_t groups = length_bytes / E::kBytes / kGroup;
+void CountFullSample(const uint8_t* bytes, uint32_t length_bytes, SymbolCounts* counts) {
+  constexpr uint32_t kTables = 8;
+  constexpr uint32_t kGroup = 256;  // elements that are sampled at one place
+  constexpr uint32_t kBytes = Element<kDtype>::kBytes;
+  CountTables<kTables> tables;
+  const uint32_t elements = length_bytes / kBytes;
+  const uint32_t groups = elements / kGroup;
   for (uint32_t group = 0; group < groups; ++group) {
-    const uint32_t first = group * kGroup + PlaceInGroup(group);
-    uint64_t any = 0;
-    for (uint32_t i = 0; i < kGroup / 8; ++i) {
-      any |= LoadWord<kDtype>(bytes, first + 8 * i);
-      ++tables.count[i % kTables][LoadSymbol<kDtype>(bytes, first + 8 * i)];
+    const uint8_t* at = bytes + size_t{FullSample::At(group * kGroup)} * kBytes;
+    for (uint32_t i = 0; i < kGroup / 8; i += kTables) {
+      for (uint32_t table = 0; table < kTables; ++table) {  // Short enough to be unrolled.
+        ++tables.count[table][LoadSymbol<kDtype>(at + table * 8 * kBytes)];
+      }
+      at += kTables * 8 * kBytes;
     }
-    sample->any |= AnyElement<kDtype>(any, first);
   }
-  tables.AddTo(&sample->counts);
-  sample->counts.total += groups * (kGroup / 8);
-  TakeRest<kDtype>(bytes, length_bytes, groups * kGroup, InSample, sample);
+  tables.AddTo(counts);
+  counts->total += groups * (kGroup / 8);
+  CountRest<kDtype, FullSample>(bytes, elements, groups * kGroup, counts);
 }
 
 template <uint32_t kDtype>
-void TakeDetection(const uint8_t* bytes, uint32_t length_bytes, Sample* sample) {
-  using E = Element<kDtype>;
-  const uint32_t groups = length_bytes / E::kBytes / kDetectionGroup;
+void CountDetection(const uint8_t* bytes, uint32_t length_bytes, SymbolCounts* counts) {
+  constexpr uint32_t kTables = 4;
+  constexpr uint32_t kGroup = kTables * DetectionSample::kPeriod;
+  constexpr uint32_t kBytes = Element<kDtype>::kBytes;
+  CountTables<kTables> tables;
+  const uint32_t elements = length_bytes / kBytes;
+  const uint32_t groups = elements / kGroup;
   for (uint32_t group = 0; group < groups; ++group) {
-    const uint32_t j = group * kDetectionGroup + 8 * (group % 8) + PlaceInGroup(group / 4);
-    ++sample->counts.count[LoadSymbol<kDtype>(bytes, j)];
-    sample->any |= AnyElement<kDtype>(LoadWord<kDtype>(bytes, j), j);
+    for (uint32_t table = 0; table < kTables; ++table) {
+      const uint32_t j = DetectionSample::At(group * kGroup + table * DetectionSample::kPeriod);
+      ++tables.count[table][LoadSymbol<kDtype>(bytes + size_t{j} * kBytes)];
+    }
   }
-  sample->counts.total += groups;
-  TakeRest<kDtype>(bytes, length_bytes, groups * kDetectionGroup, InDetectionSample, sample);
+  tables.AddTo(counts);
+  counts->total += groups * kTables;
+  CountRest<kDtype, DetectionSample>(bytes, elements, groups * kGroup, counts);
+}
+
+template <uint32_t kDtype, typename Set>
+uint32_t ZeroPlanes(const uint8_t* bytes, uint32_t length_bytes) {
+  using E = Element<kDtype>;
+  const uint32_t elements = length_bytes / E::kBytes;
+  const uint32_t word_elements = WordElements(E::kBytes, length_bytes);
+  uint32_t zero_planes = (1U << E::kPlanes) - 1;
+  for (uint32_t first = 0; first < elements && zero_planes != 0; first += Set::kPeriod) {
+    const uint32_t j = Set::At(first);
+    if (j >= elements) continue;
+    zero_planes &= ZeroPlanesOf(LoadSplitOrder<kDtype>(bytes, j, word_elements), kDtype);
+  }
+  return zero_planes;
+}
+
+struct SampleFunctions {
+  void (*count)(const uint8_t* bytes, uint32_t length_bytes, SymbolCounts* counts);
+  void (*count_detection)(const uint8_t* bytes, uint32_t length_bytes, SymbolCounts* counts);
+  uint32_t (*zero_planes)(const uint8_t* bytes, uint32_t length_bytes);
+  uint32_t (*detection_zero_planes)(const uint8_t* bytes, uint32_t length_bytes);
+};
+
+template <uint32_t kDtype>
+struct SampleFunctionsOf {
+  static constexpr SampleFunctions kValue = {
+      CountFullSample<kDtype>, CountDetection<kDtype>, ZeroPlanes<kDtype, FullSample>,
+      ZeroPlanes<kDtype, DetectionSample>};
+};
+
+SampleFunctions FunctionsOf(uint32_t dtype) {
+  return SelectByDtype<SampleFunctionsOf, SampleFunctions>(dtype);
 }
 
 }  // namespace
 
-#define CINCH_FOR_CANONICAL_DTYPE(Function, dtype, ...)       \
-  switch (CanonicalDtype(dtype)) {                            \
-    case CINCH_DTYPE_BF16:                                    \
-      return Function<CINCH_DTYPE_BF16>(__VA_ARGS__);         \
-    case CINCH_DTYPE_FP16:                                    \
-      return Function<CINCH_DTYPE_FP16>(__VA_ARGS__);         \
-    case CINCH_DTYPE_FP32:                                    \
-      return Function<CINCH_DTYPE_FP32>(__VA_ARGS__);         \
-    case CINCH_DTYPE_FP64:                                    \
-      return Function<CINCH_DTYPE_FP64>(__VA_ARGS__);         \
-    case CINCH_DTYPE_FP8_E4M3FN:                              \
-      return Function<CINCH_DTYPE_FP8_E4M3FN>(__VA_ARGS__);   \
-    case CINCH_DTYPE_FP8_E5M2:                                \
-      return Function<CINCH_DTYPE_FP8_E5M2>(__VA_ARGS__);     \
-    case CINCH_DTYPE_INT16:                                   \
-      return Function<CINCH_DTYPE_INT16>(__VA_ARGS__);        \
-    case CINCH_DTYPE_INT32:                                   \
-      return Function<CINCH_DTYPE_INT32>(__VA_ARGS__);        \
-    case CINCH_DTYPE_INT64:                                   \
-      return Function<CINCH_DTYPE_INT64>(__VA_ARGS__);        \
-    default:                                                  \
-      return Function<CINCH_DTYPE_BYTES>(__VA_ARGS__);        \
-  }
-
-void TakeSample(uint32_t dtype, const uint8_t* bytes, uint32_t length_bytes, Sample* sample) {
-  CINCH_FOR_CANONICAL_DTYPE(Take, dtype, bytes, length_bytes, sample)
+void CountSample(uint32_t dtype, const uint8_t* bytes, uint32_t length_bytes,
+                 SymbolCounts* counts) {
+  FunctionsOf(dtype).count(bytes, length_bytes, counts);
 }
 
-void TakeDetectionSample(uint32_t dtype, const uint8_t* bytes, uint32_t length_bytes,
-                         Sample* sample) {
-  CINCH_FOR_CANONICAL_DTYPE(TakeDetection, dtype, bytes, length_bytes, sample)
+uint32_t SampleZeroPlanes(uint32_t dtype, const uint8_t* bytes, uint32_t length_bytes) {
+  return FunctionsOf(dtype).zero_planes(bytes, length_bytes);
+}
+
+void CountDetectionSample(uint32_t dtype, const uint8_t* bytes, uint32_t length_bytes,
+                          SymbolCounts* counts) {
+  FunctionsOf(dtype).count_detection(bytes, length_bytes, counts);
+}
+
+uint32_t DetectionZeroPlanes(uint32_t dtype, const uint8_t* bytes, uint32_t length_bytes) {
+  return FunctionsOf(dtype).detection_zero_planes(bytes, length_bytes);
 }
 
 }  // namespace cinch::codec::cpu

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file sample.h
-/// What the encoder learns from a block's sample (docs/format.md, section 7.1).
+/// What the encoder learns from a block's samples (docs/format.md, sections 7.1 and 7.3). Blocks
+/// have at least one element of the dtype in question.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +10,16 @@
 
 namespace cinch::codec::cpu {
 
-struct Sample {
-  SymbolCounts counts;
-  uint64_t any = 0;  ///< OR of the elements in split order.
-};
+/// Counts the symbols of the sample.
+void CountSample(uint32_t dtype, const uint8_t* bytes, uint32_t length_bytes, SymbolCounts* counts);
 
-/// The sample of a block of at least one element.
-void TakeSample(uint32_t dtype, const uint8_t* bytes, uint32_t length_bytes, Sample* sample);
+/// A mask of the residue byte planes that are zero in the whole sample. Mostly none is, which the
+/// first few samples tell.
+uint32_t SampleZeroPlanes(uint32_t dtype, const uint8_t* bytes, uint32_t length_bytes);
 
-/// The detection sample (section 7.3).
-void TakeDetectionSample(uint32_t dtype, const uint8_t* bytes, uint32_t length_bytes,
-                         Sample* sample);
+/// The same for the detection sample.
+void CountDetectionSample(uint32_t dtype, const uint8_t* bytes, uint32_t length_bytes,
+                          SymbolCounts* counts);
+uint32_t DetectionZeroPlanes(uint32_t dtype, const uint8_t* bytes, uint32_t length_bytes);
 
 }  // namespace cinch::codec::cpu
