@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -13,14 +14,14 @@ namespace cinch::transfer_test {
 inline std::vector<uint8_t> Pattern(uint64_t seed, size_t bytes) {
   std::vector<uint8_t> data(bytes);
   uint64_t state = seed * 0x9E3779B97F4A7C15u + 1;
-  for (size_t i = 0; i < bytes; i += sizeof(uint16_t)) {
+  for (size_t i = 0; i < bytes; i += sizeof(uint64_t)) {
     state ^= state << 13;
     state ^= state >> 7;
     state ^= state << 17;
-    const auto exponent = static_cast<uint16_t>(118 + __builtin_popcount(state & 0x3F) / 2);
-    const auto sign_mantissa = static_cast<uint16_t>((state >> 20) & 0x807F);
-    const auto value = static_cast<uint16_t>(sign_mantissa | (exponent << 7));
-    std::memcpy(&data[i], &value, std::min(sizeof(value), bytes - i));
+    // Four values: random signs and mantissas, exponents 118 to 121.
+    const uint64_t values =
+        (state & 0x807F807F807F807Fu) | 0x3B003B003B003B00u | ((state >> 9) & 0x0180018001800180u);
+    std::memcpy(&data[i], &values, std::min(sizeof(values), bytes - i));
   }
   return data;
 }
