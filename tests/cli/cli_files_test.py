@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""compress, decompress, verify and inspect, end to end."""
+
+import os
+import resource
+import shutil
+import signal
+import stat
+import subprocess
+import time
+import unittest
+
+from cli_support import (BAD_DATA, EXISTS, FAILED, INTERRUPTED, SAMPLE, TOOL, UNSUPPORTED, USAGE,
+                         CliTest, environment, safetensors, weights)
+
+
+class RoundTripTest(CliTest):
+    def round_trip(self, name, *options):
+        original = self.path(name).read_bytes()
+        self.cinch("compress", name, *options)
+        self.cinch("verify", f"{name}.cinch")
+        self.cinch("decompress", f"{name}.cinch", "-o", "restored")
+        self.assertEqual(self.path("restored").read_bytes(), original)
+        compressed = self.path(f"{name}.cinch").stat().st_size
+        self.path("restored").unlink()
+        self.path(f"{name}.cinch").unlink()
+        self.assertEqual(self.names(), [name])
+        return compressed / max(1, len(original))
+
+    def test_sample(self):
+        shutil.copy(SAMPLE, self.path("sample.safetensors"))
+        self.assertLess(self.round_trip("sample.safetensors"), 0.72)
+        self.round_trip("sample.safetensors", "--backend", "reference", "--threads", "1")
+
+    def test_sizes_of_raw_files(self):
+        for size in (0, 1, 2, 3, 32767, 32768, 32769, (16 << 20) - 1, 16 << 20, (16 << 20) + 1):
+            self.write("file", (weights(4096) * (size // 8192 + 1))[:size])
+            self.round_trip("file")
+
+    def test_a_wrong_dtype_costs_nothing_but_ratio(self):
+        self.write("file", weights(20000))
+        for dtype in ("bytes", "auto", "bf16", "fp32", "fp64", "fp8_e4m3fn", "int64"):
+            self.round_trip("file", "--dtype", dtype)
+
+    def test_oddities_of_safetensors(self):
+        self.write("a.safetensors", safetensors(
+            {"none": ("F32", [0, 4], b""), "scalar": ("BF16", [], weights(1)),
+             "odd": ("U8", [3], b"abc"), "w": ("BF16", [500], weights(500))}, {"by": "a test"}))
+        self.round_trip("a.safetensors")
+        self.write("a.safetensors", safetensors({}))
+        self.round_trip("a.safetensors")
+
+    def test_many_small_tensors(self):
+        self.write("a.safetensors", safetensors(
+            {f"t{index}": ("BF16", [4], weights(4, index)) for index in range(2000)}))
+        self.round_trip("a.safetensors")
+
+    def test_same_bytes_from_both_backends_and_any_threads(self):
+        shutil.copy(SAMPLE, self.path("s.safetensors"))
+        containers = []
+        for options in (("--backend", "cpu", "--threads", "1"), ("--backend", "cpu", "--threads", "3"),
+                        ("--backend", "reference",)):
+            self.cinch("compress", "s.safetensors", "--force", *options)
+            containers.append(self.path("s.safetensors.cinch").read_bytes())
+        self.assertEqual(containers[0], containers[1])
+        self.assertEqual(containers[0], containers[2])
+
+    def test_through_pipes(self):
+        shutil.copy(SAMPLE, self.path("s"))
+        container = self.cinch("compress", "s", "-o", "-").stdout
+        self.write("c", container)
+        self.assertEqual(self.cinch("decompress", "c", "-o", "-").stdout, SAMPLE.read_bytes())
+
+
+class RefusalTest(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.write("w.bin", weights(40000))
+        self.cinch("compress", "w.bin", "--quiet")
+        self.before = self.names()
+
+    def refused(self, code, *arguments, says=None, **options):
+        errors = self.cinch(*arguments, expect=code, **options).errors
+        if says:
+            self.assertIn(says, errors)
+        self.assertEqual(self.names(), self.before, arguments)
+
+    def test_existing_output(self):
+        self.refused(EXISTS, "compress", "w.bin", says="--force")
+        self.refused(EXISTS, "decompress", "w.bin.cinch", says="--force")
+        self.cinch("compress", "w.bin", "--force")
+        self.cinch("decompress", "w.bin.cinch", "--force")
+
+    def test_output_is_input(self):
+        content = self.path("w.bin").read_bytes()
+        os.link(self.path("w.bin"), self.path("link"))
+        os.symlink("w.bin", self.path("symlink"))
+        self.before = self.names()
+        for name in ("w.bin", "./w.bin", "link", "symlink"):
+            self.refused(USAGE, "compress", "w.bin", "-o", name, "--force", says="input and output")
+        self.refused(USAGE, "decompress", "w.bin.cinch", "-o", "w.bin.cinch", "--force")
+        self.assertEqual(self.path("w.bin").read_bytes(), content)
+
+    def test_unreadable_input(self):
+        self.refused(FAILED, "compress", "absent", says="check the path")
+        self.refused(USAGE, "compress", self.directory, says="not a regular file")
+        self.refused(FAILED, "verify", "absent")
+        self.refused(FAILED, "inspect", "absent")
+        self.refused(USAGE, "decompress", self.directory, "-o", "x")
+
+    @unittest.skipIf(os.geteuid() == 0, "root reads everything")
+    def test_no_permission(self):
+        self.path("w.bin").chmod(0)
+        self.refused(FAILED, "compress", "w.bin", "-o", "x", says="readable")
+
+    def test_bad_output(self):
+        self.path("directory").mkdir()
+        self.before = self.names()
+        self.refused(USAGE, "compress", "w.bin", "-o", "directory", "--force", says="a directory")
+        self.refused(FAILED, "compress", "w.bin", "-o", "absent/x", says="create the directory")
+
+    def test_devices_stay_devices(self):
+        fifo = self.path("fifo")
+        os.mkfifo(fifo)
+        self.before = self.names()
+        self.refused(USAGE, "compress", "w.bin", "-o", "fifo", "--force", says="-o -")
+        self.assertTrue(stat.S_ISFIFO(fifo.stat().st_mode))
+
+    def test_full_disk(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (10000, 10000))
+        self.refused(FAILED, "compress", "w.bin", "-o", "x", says="free space", preexec_fn=limit)
+        self.refused(FAILED, "decompress", "w.bin.cinch", "-o", "x", says="free space",
+                     preexec_fn=limit)
+        with open("/dev/full", "wb") as full:
+            self.refused(FAILED, "compress", "w.bin", "-o", "-", stdout=full)
+            self.refused(FAILED, "decompress", "w.bin.cinch", "-o", "-", stdout=full)
+            self.refused(FAILED, "inspect", "w.bin", stdout=full)
+
+    def test_wrong_options(self):
+        self.refused(USAGE)
+        self.refused(USAGE, "compress")
+        self.refused(USAGE, "squeeze", "w.bin")
+        self.refused(USAGE, "compress", "w.bin", "--dtype", "bf17", says="bf16")
+        self.refused(USAGE, "compress", "w.bin", "--backend", "abacus", says="reference")
+        self.refused(USAGE, "compress", "w.bin", "--threads", "-1")
+        self.refused(USAGE, "compress", "w.bin.cinch", "-o", "x", says="already")
+        self.refused(USAGE, "decompress", "w.bin", says="-o")
+
+    def test_a_backend_that_is_not_built(self):
+        backends = self.json_of("info")[0]["backends"]
+        if "cuda" not in backends:
+            self.refused(UNSUPPORTED, "compress", "w.bin", "-o", "x", "--backend", "cuda",
+                         says="cuda")
+
+    def test_not_a_container(self):
+        self.refused(BAD_DATA, "verify", "w.bin", says="not a valid .cinch file")
+        self.refused(BAD_DATA, "decompress", "w.bin", "-o", "x")
+
+    def test_interruption_leaves_nothing(self):
+        with open(self.path("large"), "wb") as file:
+            file.truncate(8 << 30)
+        self.before = self.names()
+        process = subprocess.Popen([TOOL, "compress", "large", "--threads", "1"],
+                                   cwd=self.directory, env=environment(),
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 20
+        while self.names() == self.before and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, INTERRUPTED, errors)
+        self.assertEqual(self.names(), self.before)
+
+
+class DamageTest(CliTest):
+    """Damage at places spread over a file; container_test.cc does every bit of a small one."""
+
+    def test_damaged_containers(self):
+        self.write("w", weights(40000))
+        self.cinch("compress", "w", "--quiet")
+        good = self.path("w.cinch").read_bytes()
+        size = len(good)
+        damaged = [good[:keep] for keep in (0, 10, 63, 64, 200, size // 2, size - 64, size - 1)]
+        damaged.append(good + b"x")
+        for place in (0, 9, 20, 60, 100, 300, size // 2, size - 70, size - 60, size - 1):
+            damaged.append(good[:place] + bytes([good[place] ^ 0x10]) + good[place + 1:])
+        self.path("w").unlink()
+        for content in damaged:
+            self.write("w.cinch", content)
+            self.cinch("verify", "w.cinch", expect=BAD_DATA)
+            self.cinch("decompress", "w.cinch", expect=BAD_DATA)
+            self.assertEqual(self.names(), ["w.cinch"])
+
+    def test_damaged_safetensors(self):
+        good = safetensors({"w": ("BF16", [100], weights(100))})
+        text = good[8:].split(b"}}", 1)[0] + b"}}"
+        for content in (b"", good[:7], good[:-1], good + b"x",
+                        b"\xff" * 8 + good[8:],
+                        good.replace(b'"BF16"', b'"BF17"'),
+                        good.replace(b"[100]", b"[101]"),
+                        good.replace(b"[0, 200]", b"[2, 200]"),
+                        good.replace(text, text[:-1] + b"{")):
+            self.write("w.safetensors", content)
+            code = UNSUPPORTED if b"BF17" in content else BAD_DATA
+            for command in ("verify", "inspect", "compress"):
+                self.cinch(command, "w.safetensors", expect=code)
+            self.assertEqual(self.names(), ["w.safetensors"])
+
+
+class InspectTest(CliTest):
+    def test_sample(self):
+        result = self.json_of("inspect", SAMPLE)[0]
+        self.assertEqual(len(result["tensors"]), 19 + 1)
+        self.assertEqual(result["total"]["bytes"], SAMPLE.stat().st_size)
+        for tensor in result["tensors"]:
+            if tensor["dtype"] == "bf16" and tensor["bytes"] >= 1 << 20:
+                self.assertLess(tensor["distance_percent"], 2.5, tensor["name"])
+                self.assertGreater(tensor["distance_percent"], 0, tensor["name"])
+                self.assertAlmostEqual(tensor["kept_fraction"],
+                                       tensor["kept_bytes"] / tensor["bytes"])
+
+    def test_a_container_says_the_same(self):
+        shutil.copy(SAMPLE, self.path("s.safetensors"))
+        self.cinch("compress", "s.safetensors")
+        plain = self.json_of("inspect", "s.safetensors")[0]
+        container = self.json_of("inspect", "s.safetensors.cinch")[0]
+        self.assertEqual(container["tensors"], plain["tensors"])
+        self.assertEqual(container["total"], plain["total"])
+
+    def test_raw_files_and_tables(self):
+        self.write("w", weights(100000))
+        told = self.json_of("inspect", "w", "--dtype", "bf16")[0]["total"]
+        found = self.json_of("inspect", "w")[0]["total"]
+        self.assertLess(told["kept_fraction"], 0.68)
+        self.assertAlmostEqual(found["kept_fraction"], told["kept_fraction"], delta=0.005)
+        table = self.cinch("inspect", "w", "--dtype", "bf16").stdout.decode()
+        self.assertIn("distance", table)
+        self.assertIn("total", table)
+        self.write("e", b"")
+        self.assertEqual(self.json_of("inspect", "e")[0]["total"]["kept_bytes"], 0)
+
+    def test_names_cannot_command_the_terminal(self):
+        self.write("a.safetensors", safetensors({"\x1b[2Jx": ("U8", [1], b"a")}))
+        self.assertNotIn(b"\x1b", self.cinch("inspect", "a.safetensors").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
