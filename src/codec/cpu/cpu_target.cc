@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 
+#include "cinch/codec.h"
 #include "codec/cpu/highway_targets.h"
 // After the targets have been chosen.
 #include "hwy/targets.h"
@@ -49,7 +50,7 @@ const BlockKernels* Choose(SimdTarget limit) {
 }
 
 std::atomic<const BlockKernels*>& Active() {
-  static std::atomic<const BlockKernels*> active{Choose(SimdTarget::kAuto)};
+  static std::atomic<const BlockKernels*> active{Choose(ProcessConfig().simd)};
   return active;
 }
 
@@ -66,3 +67,5 @@ void SetCpuTargetLimit(SimdTarget limit) {
 const char* CpuTargetName() { return cpu::ActiveKernels().name; }
 
 }  // namespace cinch::codec
+
+extern "C" const char* cinch_simd_target(void) { return cinch::codec::CpuTargetName(); }
