@@ -210,6 +210,7 @@ void Receiver::Finish(const IncomingPointer& incoming) {
 // What ends for the caller and for the regions; the message itself may live on to be dropped.
 void Receiver::EndOperation(const IncomingPointer& incoming, Status status) {
   incoming->regions.clear();
+  endpoint_.engine().NotifyWaiters();  // Somebody may wait for a region to be unused.
   if (incoming->operation) {
     const std::shared_ptr<Operation> operation = std::move(incoming->operation);
     incoming->operation = nullptr;

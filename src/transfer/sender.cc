@@ -268,6 +268,7 @@ void Sender::FinishIfDone(const std::shared_ptr<Outgoing>& outgoing) {
     one_sided_pieces_ -= outgoing->remote.size();
   }
   outgoing->regions.clear();
+  endpoint_.engine().NotifyWaiters();  // Somebody may wait for a region to be unused.
   if (outgoing->operation) outgoing->operation->Complete(outgoing->result);
   endpoint_.engine().MarkDirty(endpoint_.shared_from_this());
 }

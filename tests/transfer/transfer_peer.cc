@@ -14,11 +14,11 @@
 //   compare=SEED        waits for a line on standard input, then prints "region SAME" or
 //                       "region DIFFERENT" for Pattern(SEED, size of the region)
 //   memory              prints "memory KIB": the largest resident size so far
-//   forget_memory       makes `memory` count from here
+//   touch=SEED:BYTES    makes Pattern(SEED, BYTES) ahead
+//   into=SEED:BYTES     receives over what `touch` made, without comparing; prints "into STATUS"
 //   print=TEXT          prints TEXT
 //   wait                waits for a line on standard input (or its end)
 //   exit                ends without closing anything
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -113,6 +113,10 @@ class Peer {
   bool Move(const std::string& name, const std::string& value) {
     if (name == "send" || name == "post") {
       Send(ParseSpec(value), name == "send");
+    } else if (name == "touch") {
+      static_cast<void>(Data(ParseSpec(value)));
+    } else if (name == "into") {
+      ReceiveInto(Data(ParseSpec(value)));
     } else if (name == "recv") {
       Receive(ParseSpec(value));
     } else if (name == "echo") {
@@ -135,8 +139,6 @@ class Peer {
       for (std::string line; std::getline(status, line);) {
         if (line.rfind("VmHWM:", 0) == 0) Say("memory " + line.substr(6));
       }
-    } else if (name == "forget_memory") {
-      std::ofstream("/proc/self/clear_refs") << "5";
     } else if (name == "print") {
       Say(value);
     } else if (name == "wait") {
@@ -171,6 +173,13 @@ class Peer {
     const cinch_status started =
         cinch_send(endpoint_, data.data(), data.size(), &options, &operation);
     if (wait) Say(std::string("send ") + cinch_status_name(Finish(started, operation)));
+  }
+
+  void ReceiveInto(std::vector<uint8_t>& data) {
+    cinch_operation* operation = nullptr;
+    const cinch_status started =
+        cinch_recv(endpoint_, data.data(), data.size(), nullptr, &operation);
+    Say(std::string("into ") + cinch_status_name(Finish(started, operation)));
   }
 
   void Receive(const Spec& spec) {
