@@ -65,21 +65,24 @@ inline uint32_t CountEscapes(const PackedCodes& codes) {
 }
 
 /// symbols[j] = the code's entry of `table`, or for escapes the next entry of `list`, which has
-/// kVectorSlack readable bytes past its end. Writes whole vectors.
+/// kVectorSlack readable bytes past its end. Writes whole vectors, and one even for no codes: a loop
+/// that always runs once is one that the processor predicts.
 template <uint32_t kBits>
 inline void ResolveLevel(const PackedCodes& codes, uint32_t count, const uint8_t* table,
                          const uint8_t* list, uint8_t* symbols) {
   const VecBytes entries = hn::LoadDup128(kD8, table);
   const VecBytes escape = hn::Set(kD8, kEscapeCode<kBits>);
 #if HWY_TARGET == HWY_AVX3_DL
-  for (uint32_t j = 0; j < count; j += kVectorBytes) {
+  uint32_t j = 0;
+  do {
     const VecBytes code = LoadCodes<kBits>(codes, j);
     const __mmask64 escapes = hn::Eq(code, escape).raw;
     const VecBytes named = hn::TableLookupBytes(entries, code);
     const VecBytes next = hn::LoadU(kD8, list);
     hn::StoreU(VecBytes{_mm512_mask_expand_epi8(named.raw, escapes, next.raw)}, kD8, symbols + j);
     list += hwy::PopCount(static_cast<uint64_t>(escapes));
-  }
+    j += kVectorBytes;
+  } while (j < count);
 #else
   alignas(8) uint8_t escapes[kTile / 8];
   TileBytes expanded;

@@ -69,16 +69,20 @@ inline uint32_t EncodeLevel0(const Window& window, const uint8_t* symbols, uint3
 
 /// One of levels 1 to 3: writes the codes of the list's `count` entries to `to` and shrinks the
 /// list to what escapes. Entries are numbered in the alphabet without `above`'s window afterwards.
-inline uint32_t EncodeCodedLevel(const Window& above, const Window& window, uint32_t count,
-                                 uint8_t* list, uint8_t* to) {
+/// Writes a vector even for an empty list: the lower levels' lists mostly fit one, and a loop that
+/// always runs once is one that the processor predicts.
+HWY_INLINE uint32_t EncodeCodedLevel(const Window& above, const Window& window, uint32_t count,
+                                     uint8_t* list, uint8_t* to) {
   uint32_t escaped = 0;
-  for (uint32_t j = 0; j < count; j += kVectorBytes) {
+  uint32_t j = 0;
+  do {
     const VecBytes numbers = above.Drop(hn::LoadU(kD8, list + j));
     const VecBytes codes = hn::IfThenElseZero(FirstLanes(count - j), window.Code(numbers));
     StoreCrumbs(codes, to + j / 4);
     // In place: the list's end never overtakes the vector just read.
     escaped += CompressTo(numbers, hn::Eq(codes, window.width), list + escaped);
-  }
+    j += kVectorBytes;
+  } while (j < count);
   return escaped;
 }
 
@@ -106,13 +110,15 @@ inline uint32_t EncodeCoded(const Cascade& cascade, uint32_t count, uint8_t* lis
                              to + size);
     size += code_bytes;
   }
-  for (uint32_t j = 0; j < count; j += kVectorBytes) {
+  uint32_t j = 0;
+  do {
     VecBytes numbers = hn::LoadU(kD8, list + j);
     for (uint32_t level = format::kLevels - 1; level-- > 0;) {
       numbers = cascade.level[level].PutBack(numbers);
     }
     hn::StoreU(numbers, kD8, to + size + j);
-  }
+    j += kVectorBytes;
+  } while (j < count);
   return size + count;
 }
 

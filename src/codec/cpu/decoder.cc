@@ -16,6 +16,7 @@
 #include "codec/cpu/hash-inl.h"
 #include "codec/cpu/kernels.h"
 #include "codec/cpu/loose_elements.h"
+#include "codec/cpu/memory_stream.h"
 #include "codec/cpu/planes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -75,6 +76,8 @@ class CascadeDecoder {
 
   /// All tiles; false when one is not valid.
   bool Run() {
+    TouchForReading(payload_.bytes, payload_.payload_bytes);
+    PrefetchForWriting(output_, payload_.length_bytes);
     switch (layout_.level0_bits) {
       case 0:
         return RunWithoutCodes();

@@ -17,6 +17,7 @@
 #include "codec/cpu/hash-inl.h"
 #include "codec/cpu/kernels.h"
 #include "codec/cpu/loose_elements.h"
+#include "codec/cpu/memory_stream.h"
 #include "codec/cpu/planes-inl.h"
 #include "codec/cpu/sample.h"
 #include "codec/plan/codebook.h"
@@ -81,6 +82,7 @@ class CascadeEncoder {
     if (layout_.PayloadBytes(0) >= stored_bytes) return 0;
     std::memset(payload_ + format::kTileEndOffset, 0,
                 layout_.residue_offset - format::kTileEndOffset);
+    PrefetchForWriting(payload_, layout_.coded_offset);
     // Two passes: the coded parts of different tiles do not wait for each other, and what the first
     // pass has written to the lists has left the store buffer by then.
     for (uint32_t tile = 0; tile < layout_.tiles; ++tile) EncodePlain(tile);
@@ -240,9 +242,13 @@ EncodedBlock EncodeCascade(const BlockInput& input, const CascadePlan& plan, uin
 }  // namespace
 
 EncodedBlock EncodeBlock(const BlockInput& input, uint8_t* payload) {
-  // Hashing first also brings the block into the cache.
-  const uint64_t hash =
-      input.checksum ? HashBlock(input.bytes, input.length_bytes, input.index) : 0;
+  // Hashing also brings the block into the cache.
+  uint64_t hash = 0;
+  if (input.checksum) {
+    hash = HashBlock(input.bytes, input.length_bytes, input.index);
+  } else {
+    TouchForReading(input.bytes, input.length_bytes);
+  }
   CascadePlan plan{};
   plan.dtype = ChooseDtype(input);
   switch (PlanBlock(input, &plan)) {

@@ -77,12 +77,14 @@ inline uint32_t CountFullCrumbs(const uint8_t* bytes, uint32_t size_bytes) {
 #if HWY_TARGET == HWY_AVX3_DL
   const __m512i low_bits = _mm512_set1_epi8(0x55);
   __m512i counts = _mm512_setzero_si512();
-  for (uint32_t i = 0; i < size_bytes; i += kVectorBytes) {
+  uint32_t i = 0;
+  do {  // Mostly once.
     const __m512i codes = _mm512_maskz_loadu_epi8(FirstLanes(size_bytes - i).raw, bytes + i);
     const __m512i full = _mm512_ternarylogic_epi64(codes, _mm512_srli_epi64(codes, 1), low_bits,
                                                    0x80);  // the AND of all three
     counts = _mm512_add_epi64(counts, _mm512_popcnt_epi64(full));
-  }
+    i += kVectorBytes;
+  } while (i < size_bytes);
   return static_cast<uint32_t>(_mm512_reduce_add_epi64(counts));
 #else
   uint32_t total = 0;

@@ -29,11 +29,13 @@ struct CountTables {
   uint16_t count[kTables][256] = {};
 
   void AddTo(SymbolCounts* counts) const {
-    for (uint32_t symbol = 0; symbol < 256; ++symbol) {
-      uint32_t sum = 0;
-      for (uint32_t table = 0; table < kTables; ++table) sum += count[table][symbol];
-      counts->count[symbol] += sum;
+    uint16_t sums[256] = {};
+    for (const auto& table : count) {
+      for (uint32_t symbol = 0; symbol < 256; ++symbol) {
+        sums[symbol] = static_cast<uint16_t>(sums[symbol] + table[symbol]);
+      }
     }
+    for (uint32_t symbol = 0; symbol < 256; ++symbol) counts->count[symbol] += sums[symbol];
   }
 };
 
