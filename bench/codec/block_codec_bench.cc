@@ -63,8 +63,7 @@ void EncodeAll(const BlockCodec& codec, const Case& c, const std::vector<uint8_t
 }
 
 Frame MakeFrame() {
-  return {std::vector<uint8_t>(size_t{kBlocks} * format::kMaxBlockPayloadBytes +
-                               kEncodeSlackBytes),
+  return {std::vector<uint8_t>(size_t{kBlocks} * format::kMaxBlockPayloadBytes + kEncodeSlackBytes),
           std::vector<uint32_t>(kBlocks)};
 }
 

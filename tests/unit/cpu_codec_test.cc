@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "codec/block_codec.h"
+#include "codec/cpu/codebook-inl.h"
 #include "codec/cpu/cpu_target.h"
+#include "codec/plan/codebook.h"
 #include "format/layout.h"
 #include "support/test_data.h"
 
@@ -46,9 +48,9 @@ Decoded DecodeWith(const BlockCodec& codec, const std::vector<uint8_t>& payload,
                    uint32_t length_bytes, uint64_t index, bool checksum) {
   Decoded decoded;
   decoded.block.assign(length_bytes, 0x5A);
-  decoded.status = codec.Decode({payload.data(), static_cast<uint32_t>(payload.size()),
-                                 length_bytes, index, checksum},
-                                decoded.block.data(), &decoded.hash);
+  decoded.status = codec.Decode(
+      {payload.data(), static_cast<uint32_t>(payload.size()), length_bytes, index, checksum},
+      decoded.block.data(), &decoded.hash);
   return decoded;
 }
 
@@ -115,8 +117,8 @@ TEST_P(CpuCodecTest, AgreesOnEveryDtypeLengthAndKindOfData) {
     for (const DataKind kind : test::kAllDataKinds) {
       const std::vector<uint8_t> data =
           MakeData(kind, dtype, format::kBlockBytes, 17 + static_cast<uint64_t>(kind));
-      const auto element_bytes = std::max<uint32_t>(
-          1, static_cast<uint32_t>(cinch_dtype_size(dtype)));
+      const auto element_bytes =
+          std::max<uint32_t>(1, static_cast<uint32_t>(cinch_dtype_size(dtype)));
       for (const uint32_t length : InterestingLengths(element_bytes)) {
         SCOPED_TRACE(std::string(cinch_dtype_name(dtype)) + " " + NameOf(kind) + " length " +
                      std::to_string(length));
@@ -155,8 +157,8 @@ TEST_P(CpuCodecTest, AgreesWhenTheSampleMisleads) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
   for (const cinch_dtype dtype : test::kAllDtypes) {
-    for (const DataKind kind : {DataKind::kZeros, DataKind::kOneExponent, DataKind::kZeroPlanes,
-                                DataKind::kGaussian}) {
+    for (const DataKind kind :
+         {DataKind::kZeros, DataKind::kOneExponent, DataKind::kZeroPlanes, DataKind::kGaussian}) {
       const auto element_bytes = std::max<size_t>(1, cinch_dtype_size(dtype));
       std::vector<uint8_t> block = MakeData(kind, dtype, format::kBlockBytes - 5, random());
       // Element 1 of each 8 x 8 square is not sampled.
@@ -289,6 +291,44 @@ TEST_P(CpuCodecTest, JudgesInventedPayloadsAsThePlainCodecDoes) {
     }
     ExpectSameVerdict(payload, length, false);
     if (HasFatalFailure()) return;
+  }
+}
+
+/// Counts like those of samples, ties and gaps included.
+SymbolCounts RandomCounts(uint32_t symbol_bits, std::mt19937_64& random) {
+  SymbolCounts counts;
+  const uint64_t symbols = uint64_t{1} << symbol_bits;
+  const uint64_t center = random() % symbols;
+  const uint64_t spread = 1 + random() % 40;
+  const uint64_t largest = 1 + random() % (random() % 2 != 0 ? 4 : 200);
+  for (uint32_t i = 0; i < spread; ++i) {
+    const uint64_t symbol = random() % 8 == 0 ? random() % symbols : (center + i) % symbols;
+    for (uint64_t n = random() % (largest + 1); n > 0; --n) {
+      counts.Add(static_cast<uint32_t>(symbol));
+    }
+  }
+  if (counts.total == 0) counts.Add(static_cast<uint32_t>(center));
+  return counts;
+}
+
+TEST(FastCodebookTest, ChoosesAsThePlainCodeDoes) {
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 20000; ++round) {
+    const uint32_t symbol_bits = round % 3 == 0 ? 4 : round % 3 == 1 ? 5 : 8;
+    const SymbolCounts counts = RandomCounts(symbol_bits, random);
+    const bool allow_single = random() % 2 != 0;
+    const CodebookChoice expected = ChooseCodebook(counts, symbol_bits, allow_single);
+    const CodebookChoice actual =
+        cpu::HWY_NAMESPACE::FastChooseCodebook(counts, symbol_bits, allow_single);
+    ASSERT_EQ(actual.level0_bits, expected.level0_bits) << round;
+    ASSERT_EQ(actual.cost_bits, expected.cost_bits) << round;
+    ASSERT_EQ(actual.single_symbol, expected.single_symbol) << round;
+    for (uint32_t level = 0; level < format::kLevels; ++level) {
+      ASSERT_EQ(actual.codebook.window_start[level], expected.codebook.window_start[level])
+          << round << " level " << level;
+    }
   }
 }
 

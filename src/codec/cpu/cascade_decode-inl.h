@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cascade, decoding (docs/format.md, sections 5.1 and 5.2): count the escapes from the top level
-// down, which tells where each level's codes are, then fill in symbols from the bottom up.
+// The cascade, decoding (docs/format.md, sections 5.1 and 5.2): count the escapes from the top
+// level down, which tells where each level's codes are, then fill in symbols from the bottom up.
 //
-// Each step is done for all tiles of a block before the next one. Within a tile every step waits for
-// the one before; the tiles' chains are independent, so that the processor overlaps them.
+// Each step is done for all tiles of a block before the next one. Within a tile every step waits
+// for the one before; the tiles' chains are independent, so that the processor overlaps them.
 #if defined(CINCH_CODEC_CPU_CASCADE_DECODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CINCH_CODEC_CPU_CASCADE_DECODE_INL_H_
 #undef CINCH_CODEC_CPU_CASCADE_DECODE_INL_H_
@@ -57,16 +57,16 @@ inline uint32_t CountEscapes(const PackedCodes& codes) {
   } else {
     const VecBytes escape = hn::Set(kD8, kEscapeCode<kBits>);
     for (uint32_t j = 0; j < kTile; j += kVectorBytes) {
-      escapes += static_cast<uint32_t>(
-          hn::CountTrue(kD8, hn::Eq(LoadCodes<kBits>(codes, j), escape)));
+      escapes +=
+          static_cast<uint32_t>(hn::CountTrue(kD8, hn::Eq(LoadCodes<kBits>(codes, j), escape)));
     }
   }
   return escapes;
 }
 
 /// symbols[j] = the code's entry of `table`, or for escapes the next entry of `list`, which has
-/// kVectorSlack readable bytes past its end. Writes whole vectors, and one even for no codes: a loop
-/// that always runs once is one that the processor predicts.
+/// kVectorSlack readable bytes past its end. Writes whole vectors, and one even for no codes: a
+/// loop that always runs once is one that the processor predicts.
 template <uint32_t kBits>
 inline void ResolveLevel(const PackedCodes& codes, uint32_t count, const uint8_t* table,
                          const uint8_t* list, uint8_t* symbols) {
@@ -129,8 +129,8 @@ inline bool RawSymbolsAreValid(const uint8_t* symbols, uint32_t count, uint32_t 
 
 /// Where the pieces of a tile's coded part are.
 struct CodedTile {
-  uint32_t count[format::kLevels];           ///< Entries of level k's list of codes; [0] unused.
-  const uint8_t* codes[format::kLevels];     ///< Likewise.
+  uint32_t count[format::kLevels];        ///< Entries of level k's list of codes; [0] unused.
+  const uint8_t* codes[format::kLevels];  ///< Likewise.
   const uint8_t* raw;
 };
 

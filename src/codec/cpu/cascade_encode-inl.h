@@ -28,16 +28,14 @@ namespace HWY_NAMESPACE {
 /// A level's window.
 struct Window {
   VecBytes start;
-  VecBytes width;   ///< Also the level's escape code.
+  VecBytes width;  ///< Also the level's escape code.
 
   Window(uint32_t start_in, uint32_t width_in)
       : start(hn::Set(kD8, static_cast<uint8_t>(start_in))),
         width(hn::Set(kD8, static_cast<uint8_t>(width_in))) {}
 
   /// Numbers below the window wrap around to far above it.
-  HWY_INLINE VecBytes Code(VecBytes number) const {
-    return hn::Min(hn::Sub(number, start), width);
-  }
+  HWY_INLINE VecBytes Code(VecBytes number) const { return hn::Min(hn::Sub(number, start), width); }
   /// Escaped numbers in the alphabet without the window.
   HWY_INLINE VecBytes Drop(VecBytes number) const {
     return hn::Min(number, hn::Max(hn::SaturatedSub(number, width), start));
@@ -48,8 +46,8 @@ struct Window {
   }
 };
 
-/// Level 0 of `count` symbols: their codes, 0 from there to the end of the vector, and in `list` what
-/// escapes. Returns how many escape.
+/// Level 0 of `count` symbols: their codes, 0 from there to the end of the vector, and in `list`
+/// what escapes. Returns how many escape.
 inline uint32_t EncodeLevel0(const Window& window, const uint8_t* symbols, uint32_t count,
                              uint8_t* codes, uint8_t* list) {
   uint32_t escaped = 0;
@@ -106,8 +104,8 @@ inline uint32_t EncodeCoded(const Cascade& cascade, uint32_t count, uint8_t* lis
   uint32_t size = 0;
   for (uint32_t level = 1; level < format::kLevels; ++level) {
     const uint32_t code_bytes = (count + 3) / 4;
-    count = EncodeCodedLevel(cascade.level[level - 1], cascade.level[level], count, list,
-                             to + size);
+    count =
+        EncodeCodedLevel(cascade.level[level - 1], cascade.level[level], count, list, to + size);
     size += code_bytes;
   }
   uint32_t j = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ChooseCodebook of codec/plan in a form that compilers turn into a few vector operations: loops of
-// fixed length over all places at once instead of sliding windows. It is part of every block's time.
+// fixed length over all places at once instead of sliding windows. It is part of every block's
+// time.
 #if defined(CINCH_CODEC_CPU_CODEBOOK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CINCH_CODEC_CPU_CODEBOOK_INL_H_
 #undef CINCH_CODEC_CPU_CODEBOOK_INL_H_
@@ -92,8 +93,8 @@ inline uint32_t RangeStart(const SymbolCounts& counts, uint32_t alphabet) {
   uint32_t best = 0;
   uint32_t best_samples = 0;
   for (uint32_t step = 0; step + 4 <= 256 / kRangeStep; ++step) {
-    const uint32_t samples = step_samples[step] + step_samples[step + 1] +
-                             step_samples[step + 2] + step_samples[step + 3];
+    const uint32_t samples = step_samples[step] + step_samples[step + 1] + step_samples[step + 2] +
+                             step_samples[step + 3];
     if (samples > best_samples) {
       best_samples = samples;
       best = step;

@@ -137,8 +137,7 @@ class CascadeDecoder {
     if (low_bytes != 0 && count % 4 != 0 && low[low_bytes - 1] >> (2 * (count % 4)) != 0) {
       return false;
     }
-    if (high_bytes != 0 && count % 8 != 0 &&
-        low[low_bytes + high_bytes - 1] >> (count % 8) != 0) {
+    if (high_bytes != 0 && count % 8 != 0 && low[low_bytes + high_bytes - 1] >> (count % 8) != 0) {
       return false;
     }
     std::memset(last_codes_, 0, sizeof last_codes_);
@@ -244,8 +243,7 @@ Status DecodeCascade(const BlockPayload& payload, const format::BlockHeader& hea
   const uint8_t* tail = payload.bytes + layout.coded_offset + coded_bytes;
   if (!AllZero(payload.bytes + format::kTileEndOffset + 2 * layout.tiles,
                payload.bytes + layout.residue_offset) ||
-      !AllZero(tail + layout.tail_bytes, payload.bytes + payload.payload_bytes) ||
-      !decoder.Run()) {
+      !AllZero(tail + layout.tail_bytes, payload.bytes + payload.payload_bytes) || !decoder.Run()) {
     return CINCH_ERROR_FRAME_BLOCK;
   }
   std::memcpy(output + payload.length_bytes - layout.tail_bytes, tail, layout.tail_bytes);

@@ -28,7 +28,8 @@ class DtypeDetector {
 
   /// False when `samples` elements of a dtype that take `least_bits` bits or more cannot win.
   bool CanWin(uint32_t dtype, uint64_t samples, uint64_t least_bits) const {
-    return best_raw_bits_ == 0 || least_bits * best_raw_bits_ < best_bits_ * RawBits(dtype, samples);
+    return best_raw_bits_ == 0 ||
+           least_bits * best_raw_bits_ < best_bits_ * RawBits(dtype, samples);
   }
 
   void Consider(uint32_t dtype, const SymbolCounts& counts, uint32_t zero_planes) {

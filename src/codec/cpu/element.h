@@ -149,8 +149,7 @@ inline uint32_t LoadSymbol(const uint8_t* at) {
 
 /// Elements of a block of `length_bytes` that lie in whole 32-bit words.
 constexpr uint32_t WordElements(uint32_t element_bytes, uint32_t length_bytes) {
-  return element_bytes >= 4 ? length_bytes / element_bytes
-                            : length_bytes / 4 * (4 / element_bytes);
+  return element_bytes >= 4 ? length_bytes / element_bytes : length_bytes / 4 * (4 / element_bytes);
 }
 
 }  // namespace cinch::codec::cpu

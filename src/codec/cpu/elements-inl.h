@@ -32,10 +32,9 @@ HWY_INLINE VecBytes ToSplitOrder(VecBytes v) {
     constexpr T kMantissa = (T{1} << (E::kResidueBits - 1)) - 1;
     constexpr T kSign = T{1} << (E::kResidueBits - 1);
     constexpr T kSymbol = T{0xFF} << E::kResidueBits;
-    return hn::BitCast(
-        kD8, hn::Or3(hn::And(x, hn::Set(d, kMantissa)),
-                     hn::And(hn::ShiftRight<8>(x), hn::Set(d, kSign)),
-                     hn::And(hn::Add(x, x), hn::Set(d, kSymbol))));
+    return hn::BitCast(kD8, hn::Or3(hn::And(x, hn::Set(d, kMantissa)),
+                                    hn::And(hn::ShiftRight<8>(x), hn::Set(d, kSign)),
+                                    hn::And(hn::Add(x, x), hn::Set(d, kSymbol))));
   } else {
     return v;
   }
@@ -55,10 +54,9 @@ HWY_INLINE VecBytes FromSplitOrder(VecBytes v) {
     constexpr T kMantissa = (T{1} << (E::kResidueBits - 1)) - 1;
     constexpr T kSign = T{1} << (8 * E::kBytes - 1);
     constexpr T kSymbol = T{0xFF} << (E::kResidueBits - 1);
-    return hn::BitCast(
-        kD8, hn::Or3(hn::And(x, hn::Set(d, kMantissa)),
-                     hn::And(hn::ShiftLeft<8>(x), hn::Set(d, kSign)),
-                     hn::And(hn::ShiftRight<1>(x), hn::Set(d, kSymbol))));
+    return hn::BitCast(kD8, hn::Or3(hn::And(x, hn::Set(d, kMantissa)),
+                                    hn::And(hn::ShiftLeft<8>(x), hn::Set(d, kSign)),
+                                    hn::And(hn::ShiftRight<1>(x), hn::Set(d, kSymbol))));
   } else {
     return v;
   }
@@ -72,8 +70,8 @@ void SplitElements(const uint8_t* bytes, const PlanePointers& planes, SplitTile*
   for (uint32_t j = 0; j < kTile; j += kVectorBytes) {
     VecBytes words[E::kBytes];
     for (uint32_t i = 0; i < E::kBytes; ++i) {
-      words[i] = ToSplitOrder<kDtype>(
-          hn::LoadU(kD8, bytes + size_t{j} * E::kBytes + i * kVectorBytes));
+      words[i] =
+          ToSplitOrder<kDtype>(hn::LoadU(kD8, bytes + size_t{j} * E::kBytes + i * kVectorBytes));
     }
     VecBytes streams[E::kBytes];
     Deinterleave<E::kBytes>(words, streams);

@@ -35,9 +35,8 @@ inline uint64_t HashBlock(const uint8_t* bytes, uint32_t length_bytes, uint64_t 
   const hn::ScalableTag<uint32_t> d32;
   const hn::ScalableTag<uint64_t> d64;
   constexpr uint32_t kStep = hn::MaxLanes(d8);
-  const auto factors =
-      hn::BitCast(d32, hn::Set(d64, uint64_t{format::kHashOddKeyFactor} << 32 |
-                                        uint64_t{format::kHashEvenKeyFactor}));
+  const auto factors = hn::BitCast(d32, hn::Set(d64, uint64_t{format::kHashOddKeyFactor} << 32 |
+                                                         uint64_t{format::kHashEvenKeyFactor}));
   // Lanes 1 1 2 2 3 3 ... times the factors.
   auto keys = hn::Mul(hn::ShiftRight<1>(hn::Iota(d32, 2)), factors);
   const auto next_keys = hn::Mul(hn::Set(d32, kStep / 8), factors);

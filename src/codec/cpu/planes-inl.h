@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planes of 1, 2 and 4 bits (docs/format.md, section 5.1): values of one byte each to and from packed
-// bits.
+// Planes of 1, 2 and 4 bits (docs/format.md, section 5.1): values of one byte each to and from
+// packed bits.
 #if defined(CINCH_CODEC_CPU_PLANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CINCH_CODEC_CPU_PLANES_INL_H_
 #undef CINCH_CODEC_CPU_PLANES_INL_H_
@@ -52,7 +52,8 @@ HWY_INLINE void StoreCrumbs(VecBytes codes, uint8_t* to) {
 HWY_INLINE VecBytes LoadCrumbs(const uint8_t* from) {
 #if HWY_TARGET == HWY_AVX3_DL
   // Each 16 bits to a 64-bit lane, and from there 8 bits from every second bit on to each byte.
-  const __m512i words = _mm512_cvtepu16_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  const __m512i words =
+      _mm512_cvtepu16_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
   const __m512i shifts = _mm512_set1_epi64(0x0E0C0A0806040200);
   const VecBytes codes{_mm512_multishift_epi64_epi8(shifts, words)};
   return hn::And(codes, hn::Set(kD8, 3));

@@ -112,9 +112,9 @@ struct SampleFunctions {
 
 template <uint32_t kDtype>
 struct SampleFunctionsOf {
-  static constexpr SampleFunctions kValue = {
-      CountFullSample<kDtype>, CountDetection<kDtype>, ZeroPlanes<kDtype, FullSample>,
-      ZeroPlanes<kDtype, DetectionSample>};
+  static constexpr SampleFunctions kValue = {CountFullSample<kDtype>, CountDetection<kDtype>,
+                                             ZeroPlanes<kDtype, FullSample>,
+                                             ZeroPlanes<kDtype, DetectionSample>};
 };
 
 SampleFunctions FunctionsOf(uint32_t dtype) {
