@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file decode_block.cuh
+/// One block by one team, from untrusted bytes, with the verdicts of the plain decoder
+/// (docs/format.md, sections 4 to 6).
+#pragma once
+
+#include <cstdint>
+
+#include "cinch/status.h"
+#include "codec/gpu/block/copy.cuh"
+#include "codec/gpu/block/decode_tile.cuh"
+#include "codec/gpu/block/sample.cuh"
+#include "codec/gpu/block/survey.cuh"
+#include "codec/gpu/block/workspace.cuh"
+
+namespace cinch::codec::gpu {
+
+/// A payload to decode. `bytes` is 16-byte aligned.
+struct DecodeTask {
+  const uint8_t* bytes;
+  uint32_t payload_bytes;  ///< 16 to format::kMaxBlockPayloadBytes, a multiple of 16.
+  uint32_t length_bytes;   ///< Original bytes, 1 to format::kBlockBytes.
+  uint64_t index;
+  bool checksum;
+};
+
+/// The first bytes of a cascade block, checked.
+struct CascadeHead {
+  bool valid;
+  uint32_t zero_planes;
+  uint32_t coded_bytes;
+  uint32_t symbol_bits;
+  Transform transform;
+  format::Codebook codebook;
+  format::CascadeLayout layout;
+};
+
+CINCH_PORTABLE uint32_t TileEnd(const uint8_t* payload, uint32_t tile) {
+  return LoadAligned<uint16_t>(payload + format::kTileEndOffset + 2 * tile);
+}
+
+/// Every check that needs no tile. Memory beyond payload_bytes is not read.
+CINCH_PORTABLE CascadeHead CheckCascadeHead(const uint8_t* payload, uint32_t payload_bytes,
+                                            uint32_t length_bytes) {
+  CascadeHead head{};
+  const uint32_t dtype = payload[5];
+  const uint32_t level0_bits = payload[6];
+  head.zero_planes = payload[7];
+  if (!format::IsBlockDtype(dtype) || level0_bits > format::kMaxLevel0Bits) return head;
+  const format::DtypeTraits traits = format::TraitsOf(dtype);
+  if ((head.zero_planes >> (traits.residue_bits / 8)) != 0) return head;
+  head.symbol_bits = traits.symbol_bits;
+  head.transform = TransformOf(dtype);
+  head.layout = format::MakeCascadeLayout(dtype, length_bytes, level0_bits, head.zero_planes);
+  if (head.layout.elements == 0 || payload_bytes < head.layout.PayloadBytes(0)) return head;
+  for (uint32_t level = 0; level < format::kLevels; ++level) {
+    head.codebook.window_start[level] = payload[format::kCodebookOffset + level];
+  }
+  if (!format::IsValidCodebook(head.codebook, level0_bits, traits.symbol_bits)) return head;
+  head.coded_bytes = TileEnd(payload, head.layout.tiles - 1);
+  head.valid = payload_bytes == head.layout.PayloadBytes(head.coded_bytes);
+  return head;
+}
+
+/// Decodes the tiles of a checked block; this thread's share of the verdict.
+template <uint32_t kElementBytes, uint32_t kSymbolBits, typename Team>
+CINCH_TEAM bool DecodeTiles(const Team& team, const CascadeHead& head, Workspace* workspace) {
+  bool valid = true;
+  for (uint32_t tile = team.warp(); tile < head.layout.tiles; tile += team.warps()) {
+    const uint32_t begin = tile == 0 ? 0 : TileEnd(workspace->payload, tile - 1);
+    const uint32_t end = TileEnd(workspace->payload, tile);
+    if (end < begin || end > head.coded_bytes) {
+      valid = false;
+      continue;
+    }
+    valid &= WarpDecodeTile<kElementBytes, kSymbolBits>(
+        team, head.layout, head.transform, head.zero_planes, tile, begin, end, workspace);
+  }
+  return valid;
+}
+
+template <typename Team>
+CINCH_TEAM bool DecodeTilesOf(const Team& team, const CascadeHead& head, Workspace* workspace) {
+  switch (16 * head.layout.traits.element_bytes + head.symbol_bits) {
+    case 16 * 1 + 4:
+      return DecodeTiles<1, 4>(team, head, workspace);
+    case 16 * 1 + 5:
+      return DecodeTiles<1, 5>(team, head, workspace);
+    case 16 * 1 + 8:
+      return DecodeTiles<1, 8>(team, head, workspace);
+    case 16 * 2 + 5:
+      return DecodeTiles<2, 5>(team, head, workspace);
+    case 16 * 2 + 8:
+      return DecodeTiles<2, 8>(team, head, workspace);
+    case 16 * 4 + 8:
+      return DecodeTiles<4, 8>(team, head, workspace);
+    default:
+      return DecodeTiles<8, 8>(team, head, workspace);
+  }
+}
+
+template <typename Team>
+CINCH_TEAM bool SyncDecodeCascade(const Team& team, const DecodeTask& task, Workspace* workspace) {
+  const uint8_t* payload = workspace->payload;
+  const CascadeHead head = CheckCascadeHead(payload, task.payload_bytes, task.length_bytes);
+  if (!head.valid) return false;
+  const format::CascadeLayout& layout = head.layout;
+  for (uint32_t i = team.thread(); i < 8 * format::kLevels; i += team.threads()) {
+    const uint32_t level = i / 8;
+    const bool named = i % 8 < format::WindowWidth(layout.level0_bits, level);
+    workspace->symbol_of_code[level][i % 8] =
+        named ? format::SymbolOf(head.codebook, layout.level0_bits, level, i % 8) : 0;
+  }
+  const uint32_t tail = layout.coded_offset + head.coded_bytes;
+  bool reserved =
+      SeesNonZero(team, payload, format::kTileEndOffset + 2 * layout.tiles, layout.residue_offset);
+  reserved |= SeesNonZero(team, payload, tail + layout.tail_bytes, task.payload_bytes);
+  team.Sync();
+  const bool valid = DecodeTilesOf(team, head, workspace) && !reserved;
+  for (uint32_t i = team.thread(); i < layout.tail_bytes; i += team.threads()) {
+    workspace->original[task.length_bytes - layout.tail_bytes + i] = payload[tail + i];
+  }
+  return !team.SyncAny(!valid);
+}
+
+template <typename Team>
+CINCH_TEAM bool SyncDecodeStored(const Team& team, const DecodeTask& task, Workspace* workspace) {
+  if (task.payload_bytes != format::StoredPayloadBytes(task.length_bytes)) return false;
+  const uint8_t* payload = workspace->payload;
+  const uint32_t data_end = format::kStoredDataOffset + task.length_bytes;
+  bool reserved =
+      SeesNonZero(team, payload, sizeof(format::BlockHeader), format::kStoredDataOffset);
+  reserved |= SeesNonZero(team, payload, data_end, task.payload_bytes);
+  CopyBytes(team, workspace->original, payload + format::kStoredDataOffset, task.length_bytes);
+  return !team.SyncAny(reserved);
+}
+
+template <typename Team>
+CINCH_TEAM bool SyncDecodeConstant(const Team& team, const DecodeTask& task, Workspace* workspace) {
+  if (task.payload_bytes != format::kConstantPayloadBytes) return false;
+  const auto pattern = LoadAligned<Words2>(workspace->payload + sizeof(format::BlockHeader));
+  for (uint32_t at = 8 * team.thread(); at < task.length_bytes; at += 8 * team.threads()) {
+    StoreAligned(workspace->original + at, pattern);
+  }
+  team.Sync();
+  return true;
+}
+
+/// Decodes a block into the workspace's `original`; the same status in every thread: OK,
+/// FRAME_BLOCK or FRAME_CHECKSUM. `*hash` gets BlockHash, or 0 without checksum. The bytes are
+/// complete and visible to the team. Called by all threads.
+template <typename Team>
+CINCH_TEAM Status SyncDecodeBlock(const Team& team, const DecodeTask& task, Workspace* workspace,
+                                  uint64_t* hash) {
+  CopyBytes(team, workspace->payload, task.bytes, task.payload_bytes);
+  if (team.thread() == 0) workspace->hash_sum = 0;
+  team.Sync();
+  const auto head = LoadAligned<Words2>(workspace->payload);
+  const uint32_t tag = head.word[1];
+  bool valid = false;
+  if ((tag & 0xFF) == static_cast<uint32_t>(format::BlockMode::kCascade)) {
+    valid = SyncDecodeCascade(team, task, workspace);
+  } else if (tag == static_cast<uint32_t>(format::BlockMode::kStored)) {
+    valid = SyncDecodeStored(team, task, workspace);
+  } else if (tag == static_cast<uint32_t>(format::BlockMode::kConstant)) {
+    valid = SyncDecodeConstant(team, task, workspace);
+  }
+  *hash = 0;
+  if (!valid) return CINCH_ERROR_FRAME_BLOCK;
+  if (task.checksum) {
+    ZeroBytes(team, workspace->original, task.length_bytes, task.length_bytes + 8);
+    team.Sync();
+    *hash =
+        SyncHash(team, workspace->original, task.length_bytes, task.index, &workspace->hash_sum);
+  }
+  return static_cast<uint32_t>(*hash) == head.word[0] ? CINCH_OK : CINCH_ERROR_FRAME_CHECKSUM;
+}
+
+}  // namespace cinch::codec::gpu

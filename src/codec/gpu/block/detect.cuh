@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file detect.cuh
+/// The choice of a block's dtype for `auto` (docs/format.md, section 7.3), a warp a candidate.
+#pragma once
+
+#include <cstdint>
+
+#include "codec/gpu/block/codebook.cuh"
+#include "codec/gpu/block/sample.cuh"
+#include "codec/gpu/block/workspace.cuh"
+
+namespace cinch::codec::gpu {
+
+CINCH_PORTABLE uint32_t AutoCandidate(uint32_t i) {
+  switch (i) {
+    case 0:
+      return CINCH_DTYPE_BF16;
+    case 1:
+      return CINCH_DTYPE_FP32;
+    case 2:
+      return CINCH_DTYPE_FP16;
+    case 3:
+      return CINCH_DTYPE_FP64;
+    case 4:
+      return CINCH_DTYPE_FP8_E4M3FN;
+    case 5:
+      return CINCH_DTYPE_FP8_E5M2;
+    default:
+      return CINCH_DTYPE_BYTES;
+  }
+}
+
+/// How many residue byte planes of a dtype are zero in the OR of normalized elements.
+CINCH_PORTABLE uint32_t ZeroPlanesIn(uint64_t any, const DtypeFacts& facts) {
+  uint32_t zero_planes = 0;
+  for (uint32_t plane = 0; plane < facts.residue_bits / 8; ++plane) {
+    if (((any >> (8 * plane)) & 0xFF) == 0) zero_planes |= 1U << plane;
+  }
+  return zero_planes;
+}
+
+/// Bits that the elements of a sample would take.
+CINCH_PORTABLE uint64_t EstimatedBits(const DtypeFacts& facts, uint32_t cost_bits, uint32_t samples,
+                                      uint32_t zero_planes) {
+  return cost_bits + uint64_t{samples} * (facts.residue_bits - 8 * format::CountBits(zero_planes));
+}
+
+/// Weighs candidate `i` by one warp. `counts` has room for 256 numbers of this warp.
+template <typename Team>
+CINCH_TEAM void WarpEstimate(const Team& team, uint32_t i, uint32_t length_bytes, uint32_t* counts,
+                             Workspace* workspace) {
+  const DtypeFacts facts = FactsOf(AutoCandidate(i), length_bytes);
+  for (uint32_t k = team.lane(); k < 256; k += Team::kLanes) counts[k] = 0;
+  team.WarpSync();
+  uint64_t any = 0;
+  uint32_t samples = 0;
+  VisitDetectionSample(*workspace, facts, team.lane(), Team::kLanes, [&](uint64_t element) {
+    team.Add(&counts[facts.SymbolOf(element)], 1);
+    any |= element;
+    ++samples;
+  });
+  const uint32_t low = team.WarpOr(static_cast<uint32_t>(any));
+  const uint32_t high = team.WarpOr(static_cast<uint32_t>(any >> 32));
+  samples = team.WarpSum(samples);
+  team.WarpSync();
+  uint32_t cost_bits = 0;
+  if (samples != 0 && WarpSingleSymbol(team, counts, samples) == 256) {
+    for (uint32_t k = 0; k < kShapes; ++k) {
+      const Shape shape = WarpChooseShape(team, counts, samples, facts.symbol_bits,
+                                          CandidateBits(k), workspace->remaining[i]);
+      if (k == 0 || shape.cost_bits < cost_bits) cost_bits = shape.cost_bits;
+    }
+  }
+  if (team.lane() == 0) {
+    const uint32_t zero_planes = ZeroPlanesIn((uint64_t{high} << 32) | low, facts);
+    workspace->estimate_samples[i] = samples;
+    workspace->estimate_bits[i] = EstimatedBits(facts, cost_bits, samples, zero_planes);
+  }
+}
+
+/// The dtype of a block whose original bytes are in the workspace; the same in every thread. The
+/// staged payload is overwritten.
+template <typename Team>
+CINCH_TEAM uint32_t SyncDetectDtype(const Team& team, uint32_t length_bytes, Workspace* workspace) {
+  auto* counts = reinterpret_cast<uint32_t*>(workspace->payload);
+  for (uint32_t i = team.warp(); i < kAutoCandidates; i += team.warps()) {
+    WarpEstimate(team, i, length_bytes, counts + 256 * i, workspace);
+  }
+  team.Sync();
+  uint32_t best_dtype = CINCH_DTYPE_BYTES;
+  uint64_t best_bits = 0;
+  uint64_t best_raw_bits = 0;
+  for (uint32_t i = 0; i < kAutoCandidates; ++i) {
+    const uint32_t element_bytes = format::TraitsOf(AutoCandidate(i)).element_bytes;
+    if (element_bytes > length_bytes) continue;
+    const uint64_t bits = workspace->estimate_bits[i];
+    const uint64_t raw_bits = uint64_t{workspace->estimate_samples[i]} * 8 * element_bytes;
+    if (best_raw_bits == 0 || bits * best_raw_bits < best_bits * raw_bits) {
+      best_dtype = AutoCandidate(i);
+      best_bits = bits;
+      best_raw_bits = raw_bits;
+    }
+  }
+  team.Sync();
+  return best_dtype;
+}
+
+}  // namespace cinch::codec::gpu

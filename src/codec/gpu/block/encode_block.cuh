@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file encode_block.cuh
+/// One block by one team: the encoder of docs/format.md, section 7, for every dtype, length and
+/// alignment. Kernels that are faster on whole blocks of one dtype must give the same bytes.
+#pragma once
+
+#include <cstdint>
+
+#include "codec/gpu/block/codebook.cuh"
+#include "codec/gpu/block/copy.cuh"
+#include "codec/gpu/block/detect.cuh"
+#include "codec/gpu/block/encode_tile.cuh"
+#include "codec/gpu/block/sample.cuh"
+#include "codec/gpu/block/survey.cuh"
+#include "codec/gpu/block/workspace.cuh"
+
+namespace cinch::codec::gpu {
+
+/// A block to encode. `bytes` may have any alignment.
+struct EncodeTask {
+  const uint8_t* bytes;
+  uint32_t length_bytes;  ///< 1 to format::kBlockBytes.
+  uint32_t dtype;         ///< A frame dtype: auto is allowed.
+  uint64_t index;         ///< The block's place in its frame.
+  bool checksum;
+};
+
+/// The payload stands in the workspace.
+struct EncodeResult {
+  uint32_t payload_bytes;
+  uint64_t hash;  ///< BlockHash, or 0 without checksum.
+};
+
+/// Brings the block into the workspace and clears what is counted there.
+template <typename Team>
+CINCH_TEAM void SyncLoadOriginal(const Team& team, const EncodeTask& task, Workspace* workspace) {
+  CopyBytes(team, workspace->original, task.bytes, task.length_bytes);
+  ZeroBytes(team, workspace->original, task.length_bytes, task.length_bytes + 16);
+  for (uint32_t i = team.thread(); i < 256; i += team.threads()) workspace->counts[i] = 0;
+  if (team.thread() == 0) {
+    workspace->hash_sum = 0;
+    workspace->any_word[0] = workspace->any_word[1] = 0;
+    workspace->sample_word[0] = workspace->sample_word[1] = 0;
+    workspace->differs = 0;
+    workspace->samples = 0;
+  }
+  team.Sync();
+}
+
+/// Stage a stored block, from the input: its copy in the workspace may be used up.
+template <typename Team>
+CINCH_TEAM uint32_t SyncStore(const Team& team, const EncodeTask& task, uint32_t checksum,
+                              Workspace* workspace) {
+  const uint32_t payload_bytes = format::StoredPayloadBytes(task.length_bytes);
+  uint8_t* payload = workspace->payload;
+  team.Sync();
+  if (team.thread() == 0) StoreAligned(payload, Words4{{checksum, 0, 0, 0}});
+  CopyBytes(team, payload + format::kStoredDataOffset, task.bytes, task.length_bytes);
+  ZeroBytes(team, payload, format::kStoredDataOffset + task.length_bytes, payload_bytes);
+  team.Sync();
+  return payload_bytes;
+}
+
+template <typename Team>
+CINCH_TEAM uint32_t SyncStoreConstant(const Team& team, uint32_t checksum, Workspace* workspace) {
+  if (team.thread() == 0) {
+    // Bytes behind the block are zero in the workspace, as the pattern wants them.
+    const auto pattern = LoadAligned<Words2>(workspace->original);
+    const uint32_t tag = static_cast<uint32_t>(format::BlockMode::kConstant);
+    StoreAligned(workspace->payload, Words4{{checksum, tag, pattern.word[0], pattern.word[1]}});
+  }
+  team.Sync();
+  return format::kConstantPayloadBytes;
+}
+
+/// Sums up the tiles' coded parts and writes tile_end. Returns the sum, in every thread.
+template <typename Team>
+CINCH_TEAM uint32_t WriteTileEnds(const Team& team, const format::CascadeLayout& layout,
+                                  Workspace* workspace) {
+  uint32_t total = 0;
+  for (uint32_t tile = 0; tile < layout.tiles; ++tile) {
+    total += workspace->coded_bytes[tile];
+    if (tile % team.threads() == team.thread()) {
+      StoreAligned(workspace->payload + format::kTileEndOffset + 2 * tile,
+                   static_cast<uint16_t>(total));
+    }
+  }
+  return total;
+}
+
+/// Everything around the coded parts.
+template <typename Team>
+CINCH_TEAM void WriteCascadeFrame(const Team& team, const EncodeTask& task, const CascadeJob& job,
+                                  const DtypeFacts& facts, const Shape& shape, uint32_t checksum,
+                                  uint32_t coded_bytes, Workspace* workspace) {
+  const format::CascadeLayout& layout = job.layout;
+  uint8_t* payload = workspace->payload;
+  if (team.thread() == 0) {
+    const uint32_t tag = static_cast<uint32_t>(format::BlockMode::kCascade) | (facts.dtype << 8) |
+                         (layout.level0_bits << 16) | (job.zero_planes << 24);
+    uint32_t codebook = 0;
+    for (uint32_t level = 0; level < format::kLevels; ++level) {
+      codebook |= shape.window_start[level] << (8 * level);
+    }
+    StoreAligned(payload, Words2{{checksum, tag}});
+    StoreAligned(payload + format::kCodebookOffset, codebook);
+  }
+  ZeroBytes(team, payload, format::kTileEndOffset + 2 * layout.tiles, layout.residue_offset);
+  const uint32_t tail = layout.coded_offset + coded_bytes;
+  for (uint32_t i = team.thread(); i < layout.tail_bytes; i += team.threads()) {
+    payload[tail + i] = workspace->original[task.length_bytes - layout.tail_bytes + i];
+  }
+  ZeroBytes(team, payload, tail + layout.tail_bytes, layout.PayloadBytes(coded_bytes));
+}
+
+/// Codes the cascade; 0 when the block is better stored.
+template <uint32_t kElementBytes, uint32_t kSymbolBits, typename Team>
+CINCH_TEAM uint32_t SyncCodeCascade(const Team& team, const EncodeTask& task,
+                                    const DtypeFacts& facts, const Shape& shape, uint32_t checksum,
+                                    Workspace* workspace) {
+  CascadeJob job{};
+  job.transform = facts.transform;
+  job.zero_planes =
+      ZeroPlanesIn(AnyElement<kElementBytes>(*workspace, facts.elements, facts.transform), facts);
+  job.layout =
+      format::MakeCascadeLayout(facts.dtype, task.length_bytes, shape.level0_bits, job.zero_planes);
+  job.window_start = shape.window_start[0];
+  job.window_width = format::WindowWidth(shape.level0_bits, 0);
+  for (uint32_t symbol = team.thread(); symbol < 256; symbol += team.threads()) {
+    workspace->place_of_symbol[symbol] = static_cast<uint8_t>(PlaceOfSymbol(shape, symbol));
+  }
+  team.Sync();
+  constexpr uint32_t kTileBytes = format::kTileElements * kElementBytes;
+  for (uint32_t tile = team.warp(); tile < job.layout.tiles; tile += team.warps()) {
+    const uint32_t listed = WarpCodeLevel0<kElementBytes, kSymbolBits>(team, job, tile, workspace);
+    const uint8_t* list = workspace->original + tile * kTileBytes;
+    const uint32_t bytes = WarpMeasureList(team, list, listed, *workspace);
+    if (team.lane() == 0) {
+      workspace->listed[tile] = listed;
+      workspace->coded_bytes[tile] = bytes;
+    }
+  }
+  team.Sync();
+  const uint32_t coded_bytes = WriteTileEnds(team, job.layout, workspace);
+  const uint32_t payload_bytes = job.layout.PayloadBytes(coded_bytes);
+  if (coded_bytes > 0xFFFF || payload_bytes >= format::StoredPayloadBytes(task.length_bytes)) {
+    return 0;
+  }
+  uint8_t* coded = workspace->payload + job.layout.coded_offset;
+  for (uint32_t tile = 0; tile < job.layout.tiles; ++tile) {
+    if (tile % team.warps() == team.warp()) {
+      WarpCodeLists(team, workspace->listed[tile], *workspace,
+                    workspace->original + tile * kTileBytes, coded);
+    }
+    coded += workspace->coded_bytes[tile];
+  }
+  WriteCascadeFrame(team, task, job, facts, shape, checksum, coded_bytes, workspace);
+  team.Sync();
+  return payload_bytes;
+}
+
+template <typename Team>
+CINCH_TEAM uint32_t SyncCodeCascadeOf(const Team& team, const EncodeTask& task,
+                                      const DtypeFacts& facts, const Shape& shape,
+                                      uint32_t checksum, Workspace* workspace) {
+  switch (16 * facts.element_bytes + facts.symbol_bits) {
+    case 16 * 1 + 4:
+      return SyncCodeCascade<1, 4>(team, task, facts, shape, checksum, workspace);
+    case 16 * 1 + 5:
+      return SyncCodeCascade<1, 5>(team, task, facts, shape, checksum, workspace);
+    case 16 * 1 + 8:
+      return SyncCodeCascade<1, 8>(team, task, facts, shape, checksum, workspace);
+    case 16 * 2 + 5:
+      return SyncCodeCascade<2, 5>(team, task, facts, shape, checksum, workspace);
+    case 16 * 2 + 8:
+      return SyncCodeCascade<2, 8>(team, task, facts, shape, checksum, workspace);
+    case 16 * 4 + 8:
+      return SyncCodeCascade<4, 8>(team, task, facts, shape, checksum, workspace);
+    default:
+      return SyncCodeCascade<8, 8>(team, task, facts, shape, checksum, workspace);
+  }
+}
+
+/// True when all elements have the symbol `symbol`.
+template <typename Team>
+CINCH_TEAM bool SyncAllHave(const Team& team, const DtypeFacts& facts, uint32_t symbol,
+                            const Workspace& workspace) {
+  bool other = false;
+  for (uint32_t j = team.thread(); j < facts.elements; j += team.threads()) {
+    other |= facts.SymbolOf(LoadElement(workspace.original, j, facts)) != symbol;
+  }
+  return !team.SyncAny(other);
+}
+
+/// The windows of the block's sample (section 7.2 and step 1 of 7.4).
+template <typename Team>
+CINCH_TEAM Shape SyncPlan(const Team& team, const DtypeFacts& facts, uint32_t single_symbol,
+                          Workspace* workspace) {
+  if (single_symbol < 256 && SyncAllHave(team, facts, single_symbol, *workspace)) {
+    Shape shape{};
+    shape.window_start[0] = single_symbol;
+    return shape;
+  }
+  return SyncChooseShape(team, facts.symbol_bits, workspace);
+}
+
+/// Section 7.4, step 3.
+CINCH_PORTABLE bool WorthCoding(const DtypeFacts& facts, uint32_t cost_bits,
+                                const Workspace& workspace) {
+  const uint64_t any = (uint64_t{workspace.sample_word[1]} << 32) | workspace.sample_word[0];
+  const uint64_t raw_bits = uint64_t{workspace.samples} * 8 * facts.element_bytes;
+  return EstimatedBits(facts, cost_bits, workspace.samples, ZeroPlanesIn(any, facts)) <
+         raw_bits - raw_bits / 64;
+}
+
+/// Encodes a block; the result is the same in every thread, and the payload in the workspace is
+/// complete and visible to the team. Called by all threads.
+template <typename Team>
+CINCH_TEAM EncodeResult SyncEncodeBlock(const Team& team, const EncodeTask& task,
+                                        Workspace* workspace) {
+  SyncLoadOriginal(team, task, workspace);
+  uint64_t hash = 0;
+  if (task.checksum) {
+    hash = SyncHash(team, workspace->original, task.length_bytes, task.index, &workspace->hash_sum);
+  }
+  const auto checksum = static_cast<uint32_t>(hash);
+  SurveyWords(team, task.length_bytes, workspace);
+  uint32_t dtype = task.dtype;
+  if (dtype == CINCH_DTYPE_AUTO) dtype = SyncDetectDtype(team, task.length_bytes, workspace);
+  const DtypeFacts facts = FactsOf(dtype, task.length_bytes);
+  CountSample(team, facts, workspace);
+  team.Sync();
+  const bool constant = task.length_bytes <= 8 || workspace->differs == 0;
+  if (facts.elements == 0) {
+    return {SyncStoreConstant(team, checksum, workspace), hash};
+  }
+  const uint32_t single_symbol = WarpSingleSymbol(team, workspace->counts, workspace->samples);
+  if (single_symbol < 256 && constant) {
+    return {SyncStoreConstant(team, checksum, workspace), hash};
+  }
+  const Shape shape = SyncPlan(team, facts, single_symbol, workspace);
+  uint32_t payload_bytes = 0;
+  if (WorthCoding(facts, shape.cost_bits, *workspace)) {
+    payload_bytes = SyncCodeCascadeOf(team, task, facts, shape, checksum, workspace);
+  }
+  if (payload_bytes == 0) payload_bytes = SyncStore(team, task, checksum, workspace);
+  return {payload_bytes, hash};
+}
+
+}  // namespace cinch::codec::gpu

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C ABI of cinch/cuda.h: checks, parameters, launches.
+#include <algorithm>
+#include <cstring>
+
+#include "base/status.h"
+#include "cinch/cuda.h"
+#include "codec/gpu/dispatch/device.cuh"
+#include "codec/gpu/dispatch/kernels.cuh"
+
+namespace cinch::codec::gpu {
+namespace {
+
+constexpr uint64_t kScratchAlignment = 256;
+
+Status OpenScratch(const cinch_cuda_scratch* scratch, Scratch* layout, uint64_t* bytes) {
+  if (scratch == nullptr || scratch->struct_size != sizeof *scratch ||
+      scratch->memory == nullptr || !IsAligned(scratch->memory, kScratchAlignment)) {
+    return CINCH_ERROR_INVALID_ARGUMENT;
+  }
+  *bytes = cinch_cuda_scratch_bytes(scratch->max_items, scratch->max_input_bytes);
+  if (*bytes == 0 || scratch->memory_bytes < *bytes) return CINCH_ERROR_INVALID_ARGUMENT;
+  LayOutScratch(static_cast<uint8_t*>(scratch->memory), scratch->max_items,
+                MaxUnits(scratch->max_items, scratch->max_input_bytes), layout);
+  return CINCH_OK;
+}
+
+/// A call's arguments.
+struct Call {
+  bool compress;
+  const cinch_cuda_options* options;
+  const cinch_cuda_item* items;
+  uint64_t item_count;
+  cinch_cuda_result* results;
+  const cinch_cuda_scratch* scratch;
+};
+
+/// The most thread blocks that can have work; unknown when only the device can read the items.
+uint64_t UsefulCtas(const Call& call) {
+  if (call.options->items_on_host == 0) return ~uint64_t{0};
+  uint64_t units = 0;
+  for (uint64_t i = 0; i < call.item_count; ++i) {
+    // A frame's blocks are known from its header only: its output bounds them.
+    const uint64_t bytes = call.compress
+                               ? call.items[i].input_bytes
+                               : std::max(call.items[i].output_capacity_bytes, uint64_t{1});
+    units += format::BlockCount(std::min<uint64_t>(bytes, CINCH_MAX_FRAME_INPUT_BYTES)) + 1;
+  }
+  return units;
+}
+
+Status Enqueue(const Call& call, const Scratch& scratch, const DeviceCapacity& capacity) {
+  auto* stream = static_cast<cudaStream_t>(call.options->stream);
+  const auto item_count = static_cast<uint32_t>(call.item_count);
+  BatchParameters batch{};
+  batch.scratch = scratch;
+  batch.results = call.results;
+  batch.progress = call.options->progress;
+  batch.item_count = item_count;
+  batch.checksum = call.options->checksum != 0 ? 1 : 0;
+  batch.planned = item_count > kInlineItems ? 1 : 0;
+  if (call.options->items_on_host == 0) {
+    batch.items = call.items;
+  } else if (batch.planned == 0) {
+    std::memcpy(batch.inline_items, call.items, item_count * sizeof *call.items);
+  } else {
+    batch.items = scratch.items;
+    CINCH_RETURN_IF_ERROR(StatusOf(LaunchUpload(scratch, call.items, item_count, stream)));
+  }
+  if (batch.planned != 0) {
+    CINCH_RETURN_IF_ERROR(StatusOf(LaunchPlan(batch, call.compress, stream)));
+  }
+  uint64_t ctas = call.compress ? capacity.encode_ctas : capacity.decode_ctas;
+  if (call.options->max_ctas != 0) ctas = std::min<uint64_t>(ctas, call.options->max_ctas);
+  const auto grid = static_cast<uint32_t>(std::min(ctas, UsefulCtas(call)));
+  return StatusOf(call.compress ? LaunchEncode(batch, grid, stream)
+                                : LaunchDecode(batch, grid, stream));
+}
+
+Status RunBatch(const Call& call) {
+  if (call.options == nullptr || call.options->struct_size != sizeof *call.options ||
+      (call.item_count != 0 && (call.items == nullptr || call.results == nullptr))) {
+    return CINCH_ERROR_INVALID_ARGUMENT;
+  }
+  Scratch scratch;
+  uint64_t scratch_bytes = 0;
+  CINCH_RETURN_IF_ERROR(OpenScratch(call.scratch, &scratch, &scratch_bytes));
+  if (call.item_count > call.scratch->max_items) return CINCH_ERROR_TOO_LARGE;
+  if (call.item_count == 0) return CINCH_OK;
+  const StreamDevice device(static_cast<cudaStream_t>(call.options->stream));
+  CINCH_RETURN_IF_ERROR(device.status());
+  DeviceCapacity capacity;
+  CINCH_RETURN_IF_ERROR(PrepareDevice(device.device(), &capacity));
+  return Enqueue(call, scratch, capacity);
+}
+
+}  // namespace
+}  // namespace cinch::codec::gpu
+
+using namespace cinch::codec::gpu;
+
+extern "C" {
+
+cinch_status cinch_cuda_scratch_init(const cinch_cuda_scratch* scratch, void* stream) {
+  Scratch layout;
+  uint64_t bytes = 0;
+  CINCH_RETURN_IF_ERROR(OpenScratch(scratch, &layout, &bytes));
+  const StreamDevice device(static_cast<cudaStream_t>(stream));
+  CINCH_RETURN_IF_ERROR(device.status());
+  DeviceCapacity capacity;
+  CINCH_RETURN_IF_ERROR(PrepareDevice(device.device(), &capacity));
+  return StatusOf(LaunchPrepareScratch(layout, bytes, static_cast<cudaStream_t>(stream)));
+}
+
+cinch_status cinch_cuda_compress_batch(const cinch_cuda_options* options,
+                                       const cinch_cuda_item* items, uint64_t item_count,
+                                       cinch_cuda_result* results,
+                                       const cinch_cuda_scratch* scratch) {
+  return RunBatch({true, options, items, item_count, results, scratch});
+}
+
+cinch_status cinch_cuda_decompress_batch(const cinch_cuda_options* options,
+                                         const cinch_cuda_item* items, uint64_t item_count,
+                                         cinch_cuda_result* results,
+                                         const cinch_cuda_scratch* scratch) {
+  return RunBatch({false, options, items, item_count, results, scratch});
+}
+
+}  // extern "C"

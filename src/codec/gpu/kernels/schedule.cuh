@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file schedule.cuh
+/// Which thread block does what: blocks of all items, in order, to whoever is free.
+#pragma once
+
+#include <cstdint>
+
+#include "codec/gpu/kernels/batch.cuh"
+#include "codec/gpu/kernels/look_back.cuh"
+#include "codec/gpu/kernels/plan.cuh"
+#include "codec/gpu/warp/memory.cuh"
+
+namespace cinch::codec::gpu {
+
+inline constexpr uint32_t kNoItem = 0xFFFFFFFF;
+
+/// A block of an item, or an item without blocks.
+struct Unit {
+  uint32_t item;  ///< kNoItem when all are taken.
+  uint32_t block;
+  uint32_t first_unit;  ///< Of the item: where its block states are.
+};
+
+/// A thread block's view of the batch, in shared memory.
+struct Schedule {
+  PlanItem item;  ///< Of the unit at hand.
+  Unit next;
+  uint32_t epoch;
+  uint64_t total_units;
+  int32_t batch_status;
+  uint32_t first_unit[kInlineItems + 1];
+  PlanItem plan[kInlineItems];
+};
+
+/// By one warp: plans a batch of up to kInlineItems items, an item a lane.
+template <bool kCompress>
+__device__ __forceinline__ void WarpPlanInline(const BatchParameters& batch, Schedule* schedule) {
+  const uint32_t lane = threadIdx.x % 32;
+  uint32_t units = 0;
+  if (lane < batch.item_count) {
+    const cinch_cuda_item item =
+        batch.items != nullptr ? batch.items[lane] : batch.inline_items[lane];
+    const PlanItem plan =
+        kCompress ? PlanCompression(item, batch.checksum) : PlanDecompression(item);
+    schedule->plan[lane] = plan;
+    units = plan.units();
+  }
+  // 32 items of 2^21 blocks at most: the sum stays below 2^32.
+  uint32_t end = units;
+  for (uint32_t distance = 1; distance < 32; distance *= 2) {
+    const uint32_t below = __shfl_up_sync(0xFFFFFFFF, end, distance);
+    if (lane >= distance) end += below;
+  }
+  schedule->first_unit[lane + 1] = end;
+  if (lane == 0) schedule->first_unit[0] = 0;
+  if (lane == 31) schedule->total_units = end;
+  __syncwarp();
+}
+
+/// Whether the batch can run at all, for one thread. Compression, and whoever publishes progress,
+/// needs a state for every block.
+template <bool kCompress>
+__device__ __forceinline__ int32_t CheckBatch(const BatchParameters& batch, uint64_t total_units) {
+  const Scratch& scratch = batch.scratch;
+  const ScratchHeader& header = *scratch.header;
+  if (header.magic != kScratchMagic || header.max_items != scratch.max_items ||
+      header.max_units != scratch.max_units) {
+    return CINCH_ERROR_INVALID_ARGUMENT;
+  }
+  const bool needs_states = kCompress || batch.progress != nullptr;
+  if (total_units > (needs_states ? scratch.max_units : uint64_t{0xFFFFFFFF})) {
+    return CINCH_ERROR_TOO_LARGE;
+  }
+  return CINCH_OK;
+}
+
+/// The last item whose first unit is at most `ticket`, by one warp: 32 probes at a time.
+__device__ __forceinline__ uint32_t WarpFindItem(const uint32_t* first_unit, uint32_t item_count,
+                                                 uint32_t ticket) {
+  uint32_t begin = 0;
+  uint32_t end = item_count;
+  while (end - begin > 1) {
+    const uint32_t step = (end - begin + 31) / 32;
+    const uint32_t probe = begin + step * (threadIdx.x % 32);
+    const bool below = probe < end && first_unit[probe] <= ticket;
+    const uint32_t last = 31 - __clz(static_cast<int>(__ballot_sync(0xFFFFFFFF, below)));
+    begin += step * last;
+    end = Minimum(end, begin + step);
+  }
+  return begin;
+}
+
+/// By one warp: takes the next unit. Lane 0 writes it to schedule->next.
+__device__ __forceinline__ void WarpTakeUnit(const BatchParameters& batch, Schedule* schedule) {
+  const uint32_t lane = threadIdx.x % 32;
+  uint32_t ticket = 0;
+  if (lane == 0) ticket = atomicAdd(&batch.scratch.header->next_unit, 1);
+  ticket = __shfl_sync(0xFFFFFFFF, ticket, 0);
+  Unit unit{kNoItem, 0, 0};
+  if (ticket < schedule->total_units) {
+    const uint32_t* first_unit =
+        batch.planned != 0 ? batch.scratch.first_unit : schedule->first_unit;
+    unit.item = WarpFindItem(first_unit, batch.item_count, ticket);
+    unit.first_unit = first_unit[unit.item];
+    unit.block = ticket - unit.first_unit;
+  }
+  if (lane == 0) schedule->next = unit;
+}
+
+/// By all threads: makes the batch's plan visible to the thread block and takes its first unit.
+/// False when the batch cannot run; its items have their results then.
+template <bool kCompress>
+__device__ __forceinline__ bool SyncStartSchedule(const BatchParameters& batch,
+                                                  Schedule* schedule) {
+  if (threadIdx.x < 32) {
+    if (batch.planned == 0) {
+      WarpPlanInline<kCompress>(batch, schedule);
+    } else if (threadIdx.x == 0) {
+      schedule->total_units = batch.scratch.header->total_units;
+    }
+    __syncwarp();
+    if (threadIdx.x == 0) {
+      schedule->batch_status = CheckBatch<kCompress>(batch, schedule->total_units);
+      schedule->epoch = batch.scratch.header->epoch;
+    }
+    __syncwarp();
+    if (schedule->batch_status == CINCH_OK) WarpTakeUnit(batch, schedule);
+  }
+  __syncthreads();
+  if (schedule->batch_status == CINCH_OK) return true;
+  for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < batch.item_count;
+       i += gridDim.x * blockDim.x) {
+    batch.results[i] = {0, static_cast<cinch_status>(schedule->batch_status), 0};
+  }
+  return false;
+}
+
+/// By all threads: the unit that was taken before; its item is then in schedule->item. The next one
+/// is taken while this one is coded.
+__device__ __forceinline__ Unit SyncNextUnit(const BatchParameters& batch, Schedule* schedule) {
+  __syncthreads();
+  const Unit unit = schedule->next;
+  __syncthreads();
+  if (unit.item == kNoItem) return unit;
+  if (threadIdx.x == 32) {
+    schedule->item =
+        batch.planned != 0 ? batch.scratch.plan[unit.item] : schedule->plan[unit.item];
+  }
+  if (threadIdx.x < 32) WarpTakeUnit(batch, schedule);
+  __syncthreads();
+  return unit;
+}
+
+/// By all threads, at the end: the last thread block to leave makes the scratch memory ready for
+/// the next launch.
+__device__ __forceinline__ void SyncEndSchedule(const BatchParameters& batch) {
+  __shared__ bool clears_states;
+  ScratchHeader* header = batch.scratch.header;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    clears_states = false;
+    if (atomicAdd(&header->exited_ctas, 1) == gridDim.x - 1) {
+      header->exited_ctas = 0;
+      header->next_unit = 0;
+      const uint32_t next_epoch = header->epoch + 1;
+      // When epochs start over, states of old launches must not look new.
+      clears_states = next_epoch >> kEpochBits != 0;
+      header->epoch = clears_states ? 1 : next_epoch;
+    }
+  }
+  __syncthreads();
+  if (!clears_states) return;
+  for (uint64_t i = threadIdx.x; i < batch.scratch.max_units; i += blockDim.x) {
+    batch.scratch.block_states[i] = 0;
+  }
+}
+
+}  // namespace cinch::codec::gpu
