@@ -56,6 +56,10 @@ Outcome FileReceiver::TakeManifest() {
   if (outcome.ok()) {
     outcome = CheckManifest();
   }
+  if (outcome.ok()) {
+    // Reserving takes time on some file systems: before the sender begins.
+    outcome = Prepare(manifest_.files.front());
+  }
   Tell(endpoint_, exchange::kAnswerTag, outcome);
   return outcome;
 }
@@ -102,9 +106,17 @@ Outcome FileReceiver::Receive(Progress* progress, TransferReport* report) {
 
 Outcome FileReceiver::ReceiveFiles(TransferReport* report) {
   const auto start = Clock::now();
-  for (const exchange::FileEntry& entry : manifest_.files) {
+  for (size_t index = 0; index < manifest_.files.size(); ++index) {
+    const exchange::FileEntry& entry = manifest_.files[index];
     FileDigest digest{};
-    if (Outcome outcome = ReceiveFile(entry, &digest); !outcome.ok()) {
+    Outcome outcome = PostReceives();
+    if (outcome.ok() && index > 0) {
+      outcome = Prepare(entry);
+    }
+    if (outcome.ok()) {
+      outcome = ReceiveFile(entry, &digest);
+    }
+    if (!outcome.ok()) {
       return outcome;
     }
     report->files.push_back({entry.name, entry.size_bytes, ToHex(digest)});
@@ -114,24 +126,23 @@ Outcome FileReceiver::ReceiveFiles(TransferReport* report) {
   return {};
 }
 
-Outcome FileReceiver::ReceiveFile(const exchange::FileEntry& entry, FileDigest* digest) {
-  tensors::AtomicFile file;
+Outcome FileReceiver::Prepare(const exchange::FileEntry& entry) {
   std::string message;
   const auto if_exists = options_.force ? tensors::AtomicFile::IfExists::kReplace
                                         : tensors::AtomicFile::IfExists::kFail;
-  if (const Status status = tensors::AtomicFile::Create(
-          options_.directory + '/' + entry.name, entry.size_bytes, if_exists, &file, &message);
-      status != CINCH_OK) {
-    return FromStatus(status, message);
-  }
+  return FromStatus(tensors::AtomicFile::Create(options_.directory + '/' + entry.name,
+                                                entry.size_bytes, if_exists, &file_, &message),
+                    message);
+}
+
+Outcome FileReceiver::ReceiveFile(const exchange::FileEntry& entry, FileDigest* digest) {
   FileHash hash;
   uint64_t offset_bytes = 0;
   for (uint64_t chunk = 0; chunk < entry.chunks; ++chunk) {
     uint64_t chunk_bytes = 0;
     Outcome outcome = PostReceives();
     if (outcome.ok()) {
-      outcome =
-          TakeChunk(offset_bytes, entry.size_bytes - offset_bytes, &file, &hash, &chunk_bytes);
+      outcome = TakeChunk(offset_bytes, entry.size_bytes - offset_bytes, &hash, &chunk_bytes);
     }
     if (!outcome.ok()) {
       return outcome;
@@ -147,7 +158,8 @@ Outcome FileReceiver::ReceiveFile(const exchange::FileEntry& entry, FileDigest* 
     outcome.message = fmt::format("'{}': {}", entry.name, outcome.message);
     return outcome;
   }
-  return FromStatus(file.Commit(&message), message);
+  std::string message;
+  return FromStatus(file_.Commit(&message), message);
 }
 
 Outcome FileReceiver::PostReceives() {
@@ -171,8 +183,8 @@ Outcome FileReceiver::PostReceives() {
   return {};
 }
 
-Outcome FileReceiver::TakeChunk(uint64_t offset_bytes, uint64_t left_bytes,
-                                tensors::AtomicFile* file, FileHash* hash, uint64_t* chunk_bytes) {
+Outcome FileReceiver::TakeChunk(uint64_t offset_bytes, uint64_t left_bytes, FileHash* hash,
+                                uint64_t* chunk_bytes) {
   Outcome outcome = Await(posted_.front().operation.get(), [this] {
     cinch_operation_info info{};
     info.struct_size = sizeof(info);
@@ -197,7 +209,7 @@ Outcome FileReceiver::TakeChunk(uint64_t offset_bytes, uint64_t left_bytes,
   const std::span<const std::byte> bytes(slot.buffer.get(), info.message_bytes);
   hash->Update(bytes);
   std::string message;
-  const Status status = file->WriteAt(offset_bytes, bytes, &message);
+  const Status status = file_.WriteAt(offset_bytes, bytes, &message);
   *chunk_bytes = bytes.size();
   done_bytes_ += bytes.size();
   progress_->Set(done_bytes_);

@@ -34,7 +34,7 @@ class FileReceiver {
   FileReceiver(const FileReceiver&) = delete;
   FileReceiver& operator=(const FileReceiver&) = delete;
 
-  /// Takes the announcement; the sender is told when it is refused.
+  /// Takes the announcement and prepares the first file; the sender is told when it is refused.
   Outcome TakeManifest();
   const exchange::Manifest& manifest() const { return manifest_; }
 
@@ -48,12 +48,14 @@ class FileReceiver {
   };
 
   Outcome CheckManifest() const;
+  /// Creates the file that the entry's bytes go to and reserves its space.
+  Outcome Prepare(const exchange::FileEntry& entry);
   Outcome ReceiveFiles(TransferReport* report);
   Outcome ReceiveFile(const exchange::FileEntry& entry, FileDigest* digest);
   Outcome PostReceives();
   /// Waits for the oldest receive and writes what it brought.
-  Outcome TakeChunk(uint64_t offset_bytes, uint64_t left_bytes, tensors::AtomicFile* file,
-                    FileHash* hash, uint64_t* chunk_bytes);
+  Outcome TakeChunk(uint64_t offset_bytes, uint64_t left_bytes, FileHash* hash,
+                    uint64_t* chunk_bytes);
   Outcome TakeDigest(const FileDigest& actual);
   void EndReceives();
 
@@ -61,6 +63,8 @@ class FileReceiver {
   const ReceiveOptions& options_;
   Progress* progress_ = nullptr;
   exchange::Manifest manifest_;
+  /// What is being received, under a temporary name.
+  tensors::AtomicFile file_;
   std::deque<Slot> posted_;
   std::deque<Slot> idle_;
   uint64_t chunks_to_post_ = 0;

@@ -31,6 +31,7 @@ struct Options {
   double wait_seconds = 0;
   bool once = false;
   bool keep = false;
+  std::string report;
   LinkOptions link;
   OutputStyle style;
 };
@@ -71,7 +72,7 @@ Outcome ServeOne(cinch_endpoint* endpoint, const Options& options) {
   report.verb = "received";
   Outcome outcome = receiver.Receive(&progress, &report);
   progress.Finish();
-  return outcome.ok() ? PrintReport(report, options.style) : outcome;
+  return outcome.ok() ? PrintReport(report, options.style, options.report) : outcome;
 }
 
 /// With --keep, a bad sender is reported and the next one is served.
@@ -131,6 +132,7 @@ void AddRecv(CLI::App* app, Run* run) {
   command->add_option("--address-file", options->address_file,
                       "Write the address that is listened on to this file");
   AddLinkOptions(command, &options->link);
+  AddReportOption(command, &options->report);
   AddStyleOptions(command, &options->style);
   command->callback([options, run] {
     options->receive.timeout_seconds = ConnectSeconds(options->link);

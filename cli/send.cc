@@ -25,6 +25,7 @@ struct Options {
   /// The files, and last the address.
   std::vector<std::string> arguments;
   std::string dtype = "auto";
+  std::string report;
   LinkOptions link;
   OutputStyle style;
 };
@@ -97,7 +98,7 @@ Outcome RunSend(const Options& options) {
   endpoint.reset();
   engine.reset();
   progress.Finish();
-  return outcome.ok() ? PrintReport(report, options.style) : outcome;
+  return outcome.ok() ? PrintReport(report, options.style, options.report) : outcome;
 }
 
 }  // namespace
@@ -116,6 +117,7 @@ void AddSend(CLI::App* app, Run* run) {
                    "finds out")
       ->capture_default_str();
   AddLinkOptions(command, &options->link);
+  AddReportOption(command, &options->report);
   AddStyleOptions(command, &options->style);
   command->callback([options, run] { *run = [options] { return RunSend(*options); }; });
 }

@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 
+#include "byte_sink.h"
 #include "engine_handles.h"
 #include "table.h"
 #include "units.h"
@@ -80,7 +83,7 @@ Json PolicyJson(const cinch_policy_stats& policy) {
           {"predicted_kept_fraction", policy.predicted_kept_fraction}};
 }
 
-Outcome PrintJson(const TransferReport& report) {
+std::string JsonLine(const TransferReport& report) {
   Json files = Json::array();
   for (const TransferReport::File& file : report.files) {
     files.push_back({{"name", file.name}, {"bytes", file.size_bytes}, {"xxh3_128", file.digest}});
@@ -101,7 +104,16 @@ Outcome PrintJson(const TransferReport& report) {
                      {"compressed_segments", report.stats.compressed_segments},
                      {"policy", PolicyJson(report.policy)},
                      {"path", report.path}};
-  return Print(line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n');
+  return line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+Outcome WriteLine(const std::string& path, const std::string& line) {
+  std::unique_ptr<ByteSink> sink;
+  Outcome outcome = FileSink::Create(path, 0, true, &sink);
+  if (outcome.ok()) {
+    outcome = sink->Write(std::as_bytes(std::span(line)));
+  }
+  return outcome.ok() ? sink->Finish() : outcome;
 }
 
 }  // namespace
@@ -127,11 +139,22 @@ double WireBusyFraction(const cinch_transfer_stats& stats) {
                                    : 0;
 }
 
-Outcome PrintReport(const TransferReport& report, const OutputStyle& style) {
+void AddReportOption(CLI::App* command, std::string* path) {
+  command->add_option("--report", *path, "Also write what --json prints to this file");
+}
+
+Outcome PrintReport(const TransferReport& report, const OutputStyle& style,
+                    const std::string& path) {
+  const std::string line = JsonLine(report);
+  if (!path.empty()) {
+    if (Outcome outcome = WriteLine(path, line); !outcome.ok()) {
+      return outcome;
+    }
+  }
   if (style.quiet) {
     return {};
   }
-  return style.json ? PrintJson(report) : PrintText(report);
+  return style.json ? Print(line) : PrintText(report);
 }
 
 }  // namespace cinch::cli

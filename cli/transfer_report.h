@@ -39,7 +39,12 @@ double HiddenCodecFraction(const cinch_transfer_stats& stats);
 /// The share of the elapsed time in which the wire was busy.
 double WireBusyFraction(const cinch_transfer_stats& stats);
 
-/// Prints the report as a table or as a line of JSON.
-Outcome PrintReport(const TransferReport& report, const OutputStyle& style);
+/// Adds --report.
+void AddReportOption(CLI::App* command, std::string* path);
+
+/// Prints the report as a table or as a line of JSON, and writes the line to `path` unless that is
+/// empty.
+Outcome PrintReport(const TransferReport& report, const OutputStyle& style,
+                    const std::string& path);
 
 }  // namespace cinch::cli
