@@ -77,7 +77,7 @@ class CascadeDecoder {
   /// All tiles; false when one is not valid.
   bool Run() {
     TouchForReading(payload_.bytes, payload_.payload_bytes);
-    PrefetchForWriting(output_, payload_.length_bytes);
+    PrefetchLines(output_, 0, payload_.length_bytes);
     switch (layout_.level0_bits) {
       case 0:
         return RunWithoutCodes();
@@ -117,7 +117,10 @@ class CascadeDecoder {
       ResolveCoded(tables_, coded[tile], list[tile]);
       next_list += format::AlignUp(coded[tile].count[1] + 1, kVectorSlack);
     }
+    const uint32_t tile_share = payload_.payload_bytes / layout_.tiles;
     for (uint32_t tile = 0; tile < layout_.tiles; ++tile) {
+      // The next block's payload, which a frame has right behind this one.
+      PrefetchLines(payload_.bytes, payload_.payload_bytes + tile * tile_share, tile_share);
       ResolveLevel<kBits>(codes[tile], kTile, tables_.symbols[0], list[tile], split_.symbols.at);
       if (!JoinTile(tile)) return false;
     }

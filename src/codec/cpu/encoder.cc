@@ -82,7 +82,7 @@ class CascadeEncoder {
     if (layout_.PayloadBytes(0) >= stored_bytes) return 0;
     std::memset(payload_ + format::kTileEndOffset, 0,
                 layout_.residue_offset - format::kTileEndOffset);
-    PrefetchForWriting(payload_, layout_.coded_offset);
+    PrefetchLines(payload_, 0, layout_.coded_offset);
     // Two passes: the coded parts of different tiles do not wait for each other, and what the first
     // pass has written to the lists has left the store buffer by then.
     for (uint32_t tile = 0; tile < layout_.tiles; ++tile) EncodePlain(tile);
