@@ -91,7 +91,7 @@ CINCH_API void cinch_codec_destroy(cinch_codec* codec);
  *  Zero when the input is larger than CINCH_MAX_FRAME_INPUT_BYTES. */
 CINCH_API uint64_t cinch_compress_bound(uint64_t input_bytes);
 
-/** Compresses `input_bytes` at `input` into one frame at `output`.
+/** Compresses `input_bytes` at `input` into one frame at `output`. `options` may be null (defaults).
  *  `output_bytes` receives the frame's size. The same input, dtype and checksum choice give the
  *  same frame on every backend, thread count and machine.
  *  OK, INVALID_ARGUMENT, TOO_LARGE, DESTINATION_TOO_SMALL (never when the capacity is the bound),

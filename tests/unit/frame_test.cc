@@ -401,6 +401,10 @@ TEST(FrameArguments, AreChecked) {
                            buffer.data(), 0, &size_bytes),
             CINCH_ERROR_TOO_LARGE);
   EXPECT_EQ(cinch_compress_bound(CINCH_MAX_FRAME_INPUT_BYTES + 1), 0U);
+  EXPECT_EQ(cinch_compress(codec.get(), nullptr, buffer.data(), 100, buffer.data() + 100, 900,
+                           &size_bytes),
+            CINCH_OK)
+      << "no options are the default options";
   options.dtype = static_cast<cinch_dtype>(99);
   EXPECT_EQ(cinch_compress(codec.get(), &options, buffer.data(), 10, buffer.data() + 100, 900,
                            &size_bytes),

@@ -148,9 +148,9 @@ uint64_t cinch_compress_bound(uint64_t input_bytes) {
 cinch_status cinch_compress(cinch_codec* codec, const cinch_compress_options* options,
                             const void* input, uint64_t input_bytes, void* output,
                             uint64_t output_capacity_bytes, uint64_t* output_bytes) {
-  if (output_bytes == nullptr || options == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
-  cinch_batch_item item{input, input_bytes, output,  output_capacity_bytes,
-                        0,     options->dtype, CINCH_OK};
+  if (output_bytes == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+  const cinch_dtype dtype = options == nullptr ? CINCH_DTYPE_AUTO : options->dtype;
+  cinch_batch_item item{input, input_bytes, output, output_capacity_bytes, 0, dtype, CINCH_OK};
   CINCH_RETURN_IF_ERROR(cinch_compress_batch(codec, options, &item, 1));
   *output_bytes = item.output_bytes;
   return CINCH_OK;
@@ -169,14 +169,17 @@ cinch_status cinch_decompress(cinch_codec* codec, const void* frame, uint64_t fr
 
 cinch_status cinch_compress_batch(cinch_codec* codec, const cinch_compress_options* options,
                                   cinch_batch_item* items, uint64_t item_count) {
-  if (codec == nullptr || options == nullptr || options->struct_size != sizeof *options ||
+  cinch_compress_options chosen;
+  cinch_compress_options_init(&chosen);
+  if (options != nullptr) chosen = *options;
+  if (codec == nullptr || chosen.struct_size != sizeof chosen ||
       (items == nullptr && item_count != 0)) {
     return CINCH_ERROR_INVALID_ARGUMENT;
   }
   const BusyGuard guard(codec);
   if (!guard.acquired()) return CINCH_ERROR_BUSY;
   FrameCodec& frames = *codec->frames;
-  const bool checksum = options->checksum != 0;
+  const bool checksum = chosen.checksum != 0;
   const auto encode = [&](cinch_batch_item* item, auto&& run) noexcept {
     FrameOutput output = OutputOf(*item);
     cinch::Status status = CheckCompress(*item);
