@@ -16,9 +16,6 @@ using namespace cinch::transfer;
 using cinch::Deadline;
 using cinch::Status;
 
-// How long closing an endpoint waits for the peer to have everything.
-constexpr double kCloseSeconds = 1;
-
 Status CopyText(const std::string& text, char* destination, size_t capacity_bytes) {
   if (destination == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
   if (text.size() + 1 > capacity_bytes) return CINCH_ERROR_DESTINATION_TOO_SMALL;
@@ -157,8 +154,8 @@ void cinch_endpoint_release(cinch_endpoint* endpoint) {
     closing->SayGoodbye();
   }
   if (!engine.on_progress_thread()) {
-    static_cast<void>(
-        engine.WaitFor([&] { return !closing->open(); }, Deadline::After(kCloseSeconds)));
+    static_cast<void>(engine.WaitFor([&] { return !closing->open(); },
+                                     Deadline::After(engine.goodbye_seconds())));
   }
   {
     const Engine::Guard guard(engine);

@@ -100,11 +100,12 @@ void Endpoint::OnGoodbye() {
 void Endpoint::OnArrival(std::span<const uint8_t> bytes, Payload payload) {
   WireHeader header;
   const Status status = ParseWireHeader(bytes, payload.bytes, header);
-  const bool ours = status == CINCH_OK && header.token == token_;
-  if (!ours || !open()) {
+  // Without the token it may be anybody's: dropped, so that nobody else can end a connection.
+  const bool from_peer = bytes.size() == sizeof(WireHeader) && header.token == token_;
+  if (!from_peer || status != CINCH_OK || !open()) {
     if (payload.pending != nullptr) engine_.backend().Drop(payload);
-    // Without the token it may be anybody's: dropped, so that nobody else can end a connection.
-    if (open() && status != CINCH_OK) Log(LogLevel::kWarn, "a malformed message was dropped");
+    if (!from_peer) Log(LogLevel::kWarn, "a message of unknown origin was dropped");
+    if (from_peer && status != CINCH_OK) Fail(status);
     return;
   }
   last_heard_ = Clock::now();

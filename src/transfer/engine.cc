@@ -27,7 +27,8 @@ constexpr auto kIdlePolling = std::chrono::milliseconds(1);
 
 constexpr auto kTick = std::chrono::milliseconds(20);
 
-// How long Shutdown() waits for the peers' goodbyes, and then for the transport to let go.
+// How long closing waits for the peer's goodbye at most, and Shutdown() then for the transport to
+// let go.
 constexpr double kGoodbyeSeconds = 1;
 constexpr double kShutdownSeconds = 5;
 
@@ -66,7 +67,7 @@ void Engine::Shutdown() {
   const auto all_closed = [this] {
     return std::ranges::none_of(endpoints_, [](const auto& each) { return each.second->open(); });
   };
-  static_cast<void>(WaitFor(all_closed, Deadline::After(kGoodbyeSeconds)));
+  static_cast<void>(WaitFor(all_closed, Deadline::After(goodbye_seconds())));
   {
     const Guard guard(*this);
     for (const auto& [session, endpoint] : endpoints_) endpoint->Fail(CINCH_ERROR_CANCELLED);
@@ -83,6 +84,10 @@ void Engine::Shutdown() {
   endpoints_.clear();
   dirty_.clear();
   backend_.reset();
+}
+
+double Engine::goodbye_seconds() const {
+  return std::min(kGoodbyeSeconds, settings_.peer_timeout_seconds);
 }
 
 bool Engine::on_progress_thread() const { return current_progress_engine == this; }

@@ -66,6 +66,9 @@ class Engine final : public BackendEvents, public std::enable_shared_from_this<E
   /// Whether the calling thread is the one that runs callbacks.
   [[nodiscard]] bool on_progress_thread() const;
 
+  /// How long closing a connection waits for the peer to have everything that was sent.
+  [[nodiscard]] double goodbye_seconds() const;
+
   [[nodiscard]] const Settings& settings() const { return settings_; }
 
   /// Creates the transport unless it exists. `local_devices` are what it uses when the settings

@@ -228,6 +228,7 @@ void Receiver::EndOperation(const IncomingPointer& incoming, Status status) {
 void Receiver::FailIncoming(const IncomingPointer& incoming, Status reason, bool tell_peer) {
   if (incoming->status != CINCH_OK) return;
   incoming->status = reason;
+  incoming->last_activity = Clock::now();
   DropPending(*incoming);
   if (tell_peer && endpoint_.open()) {
     endpoint_.PostControl(WireType::kDone, incoming->header.id, reason);
@@ -308,6 +309,14 @@ void Receiver::CheckTimeouts(TimePoint now) {
   const auto late = [now](double limit_seconds, TimePoint since) {
     return limit_seconds >= 0 && Seconds(now - since) > limit_seconds;
   };
+  // A peer that lives, but does not deliver what it offered, holds our buffers.
+  const double held_seconds = endpoint_.engine().settings().peer_timeout_seconds;
+  for (const auto& [id, incoming] : incoming_) {
+    const bool failed = incoming->status != CINCH_OK && incoming->fetching > 0;
+    if (failed && late(held_seconds, incoming->last_activity)) {
+      return endpoint_.Fail(CINCH_ERROR_TIMEOUT);
+    }
+  }
   std::vector<std::shared_ptr<Operation>> expired;
   for (const PostedReceive& each : posted_) {
     if (late(each.operation->options.timeout_seconds, each.posted_at)) {

@@ -247,7 +247,10 @@ void Sender::OnReadEnded(uint64_t id) {
 
 // Nothing that is decided can be changed; what is in flight is waited for.
 void Sender::Decide(const std::shared_ptr<Outgoing>& outgoing, Status result) {
-  if (outgoing->result == CINCH_IN_PROGRESS) outgoing->result = result;
+  if (outgoing->result == CINCH_IN_PROGRESS) {
+    outgoing->result = result;
+    Touch(*outgoing);
+  }
   if (outgoing->result != CINCH_OK) {
     DropQueue(*outgoing);
     if (outgoing->begun && !outgoing->aborted && endpoint_.open()) {
@@ -292,6 +295,12 @@ bool Sender::Cancel(const Operation& operation, Status reason) {
 }
 
 void Sender::CheckTimeouts(TimePoint now) {
+  // A peer that lives, but neither fetches nor refuses what was offered, holds our buffers.
+  const auto held = [&](const auto& each) {
+    return each->result != CINCH_IN_PROGRESS && each->on_wire > 0 &&
+           Seconds(now - each->last_activity) > settings_.peer_timeout_seconds;
+  };
+  if (std::ranges::any_of(active_, held)) return endpoint_.Fail(CINCH_ERROR_TIMEOUT);
   std::vector<std::shared_ptr<Outgoing>> expired;
   const auto collect = [&](const auto& list) {
     for (const auto& each : list) {

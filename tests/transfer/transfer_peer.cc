@@ -56,6 +56,17 @@ Spec ParseSpec(const std::string& text) {
 
 class Peer {
  public:
+  Peer() = default;
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+  ~Peer() {
+    cinch_endpoint_release(endpoint_);
+    cinch_listener_release(listener_);
+    static_cast<void>(cinch_region_release(region_handle_, kSeconds));
+    cinch_engine_destroy(engine_);
+    for (cinch_operation* each : posted_) cinch_operation_release(each);
+  }
+
   bool Do(const std::string& step) {
     const size_t equals = step.find('=');
     const std::string name = step.substr(0, equals);
@@ -172,6 +183,7 @@ class Peer {
     cinch_operation* operation = nullptr;
     const cinch_status started =
         cinch_send(endpoint_, data.data(), data.size(), &options, &operation);
+    if (!wait) posted_.push_back(operation);
     if (wait) Say(std::string("send ") + cinch_status_name(Finish(started, operation)));
   }
 
@@ -208,11 +220,11 @@ class Peer {
 
   void OpenRegion(const Spec& spec) {
     region_ = Pattern(spec.seed, spec.bytes);
-    cinch_region* region = nullptr;
     cinch_remote_region remote{};
     if (cinch_region_register(engine_, region_.data(), region_.size(),
-                              CINCH_REGION_READ | CINCH_REGION_WRITE, &region) != CINCH_OK ||
-        cinch_region_describe(region, &remote) != CINCH_OK) {
+                              CINCH_REGION_READ | CINCH_REGION_WRITE,
+                              &region_handle_) != CINCH_OK ||
+        cinch_region_describe(region_handle_, &remote) != CINCH_OK) {
       std::exit(6);
     }
     std::string text = "region ";
@@ -231,6 +243,8 @@ class Peer {
   cinch_engine* engine_ = nullptr;
   cinch_listener* listener_ = nullptr;
   cinch_endpoint* endpoint_ = nullptr;
+  cinch_region* region_handle_ = nullptr;
+  std::vector<cinch_operation*> posted_;
   std::map<uint64_t, std::vector<uint8_t>> data_;
   std::vector<uint8_t> region_;
 };

@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine over a transport that misbehaves, and against peers that do.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "transfer/engine_pair.h"
+#include "transfer/handles.h"
+#include "transfer/mock_fabric.h"
+#include "transfer/pattern.h"
+
+namespace cinch::transfer_test {
+namespace {
+
+using transfer::WireHeader;
+using transfer::WireType;
+
+constexpr size_t kMegabyte = size_t{1} << 20;
+
+transfer::Settings TestSettings() {
+  transfer::Settings settings;
+  settings.policy = policy::Mode::kCompressed;
+  settings.codec_threads = 2;
+  settings.segment_bytes = uint64_t{256} << 10;
+  settings.peer_timeout_seconds = 20;
+  settings.operation_timeout_seconds = 20;
+  return settings;
+}
+
+/// Two engines over a mock fabric, with the handshake done by hand.
+class MockPair {
+ public:
+  explicit MockPair(MockFaults faults = {}, const transfer::Settings& settings = TestSettings(),
+                    transfer::SegmentCodecFactory codec = transfer::CreateCpuSegmentCodec)
+      : fabric_(std::move(faults)) {
+    for (Side& side : sides_) {
+      EXPECT_EQ(transfer::Engine::Create(settings, {fabric_.Factory(), codec}, side.engine),
+                CINCH_OK);
+      EXPECT_EQ(side.engine->EnsureBackend(""), CINCH_OK);
+      EXPECT_EQ(transfer::PrepareHandshake(settings, side.engine->BackendAddress(), side.local),
+                CINCH_OK);
+    }
+    for (Side& side : sides_) side.Open(&side == &sides_[0] ? sides_[1] : sides_[0]);
+    for (Side& side : sides_) {
+      EXPECT_TRUE(side.engine->WaitFor([&] { return side.endpoint->endpoint->greeted(); },
+                                       Deadline::After(kLongSeconds)));
+    }
+  }
+  ~MockPair() {
+    for (Side& side : sides_) side.engine->Shutdown();
+  }
+  MockPair(const MockPair&) = delete;
+  MockPair& operator=(const MockPair&) = delete;
+
+  [[nodiscard]] const EndpointHandle& left() const { return sides_[0].endpoint; }
+  [[nodiscard]] const EndpointHandle& right() const { return sides_[1].endpoint; }
+
+ private:
+  struct Side {
+    std::shared_ptr<transfer::Engine> engine;
+    transfer::HandshakeLocal local;
+    EndpointHandle endpoint;
+
+    void Open(const Side& other) {
+      const transfer::HandshakePeer peer{other.local.hello, other.local.session, other.local.token,
+                                         other.local.address};
+      endpoint.reset(new cinch_endpoint{engine, nullptr});
+      EXPECT_EQ(engine->AddEndpoint(local, peer, UniqueFd(), nullptr, endpoint->endpoint),
+                CINCH_OK);
+    }
+  };
+
+  MockFabric fabric_;
+  Side sides_[2];
+};
+
+void ExpectRoundTrip(const MockPair& pair, size_t bytes) {
+  const std::vector<uint8_t> sent = Pattern(bytes, bytes);
+  std::vector<uint8_t> received(bytes);
+  const OperationHandle receive = Receive(pair.right(), received.data(), bytes);
+  const OperationHandle send = Send(pair.left(), sent.data(), bytes);
+  ASSERT_EQ(Wait(receive), CINCH_OK);
+  ASSERT_EQ(Wait(send), CINCH_OK);
+  ASSERT_TRUE(received == sent);
+}
+
+TEST(Engine, SurvivesArbitraryDelays) {
+  MockFaults faults;
+  faults.max_delay = 5;
+  const MockPair pair(std::move(faults));
+  for (const size_t bytes : {size_t{0}, size_t{100}, size_t{5000}, kMegabyte, 10 * kMegabyte + 3}) {
+    ExpectRoundTrip(pair, bytes);
+  }
+}
+
+TEST(Engine, DamagedFramesAreNamedOnBothSidesAndForgotten) {
+  std::atomic<bool> damage{true};
+  MockFaults faults;
+  faults.on_fetch = [&](uint8_t* data, uint64_t bytes) {
+    if (damage && bytes > 1000) data[bytes / 2] ^= 0x10;
+  };
+  const MockPair pair(std::move(faults));
+  const std::vector<uint8_t> sent = Pattern(1, 4 * kMegabyte);
+  std::vector<uint8_t> received(sent.size());
+  const OperationHandle receive = Receive(pair.right(), received.data(), received.size());
+  const OperationHandle send = Send(pair.left(), sent.data(), sent.size());
+  const cinch_status status = Wait(receive);
+  EXPECT_LE(status, CINCH_ERROR_FRAME_TRUNCATED);
+  EXPECT_GE(status, CINCH_ERROR_FRAME_BASE_MISSING);
+  EXPECT_EQ(Wait(send), status);
+  damage = false;
+  ExpectRoundTrip(pair, 4 * kMegabyte);
+}
+
+/// A codec whose decoder fails, or whose encoder does.
+class FailingCodec final : public transfer::SegmentCodec {
+ public:
+  FailingCodec(Status encode, Status decode) : encode_(encode), decode_(decode) {}
+  [[nodiscard]] Status Encode(cinch_dtype, bool, const void*, uint64_t, void*, uint64_t,
+                              uint64_t& output_bytes) override {
+    output_bytes = 100;
+    return encode_;
+  }
+  [[nodiscard]] Status Decode(const void*, uint64_t, void*, uint64_t,
+                              uint64_t& output_bytes) override {
+    output_bytes = 100;  // Never what was announced.
+    return decode_;
+  }
+
+ private:
+  Status encode_;
+  Status decode_;
+};
+
+transfer::SegmentCodecFactory Failing(Status encode, Status decode) {
+  return [=](std::unique_ptr<transfer::SegmentCodec>& codec) -> Status {
+    codec = std::make_unique<FailingCodec>(encode, decode);
+    return CINCH_OK;
+  };
+}
+
+TEST(Engine, CodecFailuresEndTheMessageOnly) {
+  struct Case {
+    Status encode;
+    Status decode;
+    Status expected;
+  };
+  for (const Case& each : {Case{CINCH_ERROR_INTERNAL, CINCH_OK, CINCH_ERROR_INTERNAL},
+                           Case{CINCH_OK, CINCH_ERROR_FRAME_BLOCK, CINCH_ERROR_FRAME_BLOCK},
+                           Case{CINCH_OK, CINCH_OK, CINCH_ERROR_FRAME_HEADER}}) {
+    const MockPair pair({}, TestSettings(), Failing(each.encode, each.decode));
+    const std::vector<uint8_t> sent = Pattern(1, kMegabyte);
+    std::vector<uint8_t> received(sent.size());
+    const OperationHandle receive = Receive(pair.right(), received.data(), received.size());
+    EXPECT_EQ(Wait(Send(pair.left(), sent.data(), sent.size())), each.expected);
+    EXPECT_EQ(Wait(receive), each.expected);
+    ExpectRoundTrip(pair, 1000);  // Small messages are not coded.
+  }
+}
+
+// Whatever control message gets lost, both sides end in bounded time.
+TEST(Engine, LostMessagesEndInTimeouts) {
+  for (const WireType lost : {WireType::kMessage, WireType::kReady, WireType::kSegment,
+                              WireType::kDone, WireType::kAbort}) {
+    MockFaults faults;
+    faults.on_send = [lost](uint64_t, WireHeader& header) {
+      return header.type == lost ? Fate::kLose : Fate::kDeliver;
+    };
+    transfer::Settings settings = TestSettings();
+    settings.operation_timeout_seconds = 0.3;
+    settings.peer_timeout_seconds = 1;
+    const MockPair pair(std::move(faults), settings);
+    const std::vector<uint8_t> sent = Pattern(1, kMegabyte);
+    std::vector<uint8_t> received(sent.size());
+    const OperationHandle receive = Receive(pair.right(), received.data(), received.size());
+    const OperationHandle send = Send(pair.left(), sent.data(), sent.size());
+    const cinch_status sent_status = Wait(send);
+    const cinch_status received_status = Wait(receive);
+    EXPECT_NE(sent_status, CINCH_IN_PROGRESS) << static_cast<int>(lost);
+    EXPECT_NE(received_status, CINCH_IN_PROGRESS) << static_cast<int>(lost);
+    if (lost != WireType::kAbort) {
+      EXPECT_NE(sent_status, CINCH_OK) << static_cast<int>(lost);
+    }
+    if (received_status == CINCH_OK) {
+      EXPECT_TRUE(received == sent);
+    }
+  }
+}
+
+TEST(Engine, FailingLinksEndEverything) {
+  for (int after = 1; after < 12; ++after) {
+    std::atomic<int> count{0};
+    MockFaults faults;
+    faults.on_send = [&count, after](uint64_t sender, WireHeader& header) {
+      if (sender != 1 || header.type == WireType::kGreeting) return Fate::kDeliver;
+      return ++count == after ? Fate::kFailLink : Fate::kDeliver;
+    };
+    transfer::Settings settings = TestSettings();
+    settings.peer_timeout_seconds = 0.5;
+    const MockPair pair(std::move(faults), settings);
+    const std::vector<uint8_t> sent = Pattern(1, 3 * kMegabyte);
+    std::vector<uint8_t> received(sent.size());
+    const OperationHandle receive = Receive(pair.right(), received.data(), received.size());
+    const OperationHandle send = Send(pair.left(), sent.data(), sent.size());
+    EXPECT_EQ(Wait(send), CINCH_ERROR_PEER_LOST);
+    EXPECT_EQ(Wait(receive), CINCH_ERROR_PEER_LOST);
+    cinch_operation* refused = nullptr;
+    EXPECT_EQ(cinch_send(pair.left().get(), sent.data(), 1, nullptr, &refused),
+              CINCH_ERROR_PEER_LOST);
+  }
+}
+
+TEST(Engine, SilenceIsNoticedByBoth) {
+  std::atomic<bool> silent{false};
+  MockFaults faults;
+  faults.on_send = [&](uint64_t, WireHeader&) { return silent ? Fate::kLose : Fate::kDeliver; };
+  transfer::Settings settings = TestSettings();
+  settings.peer_timeout_seconds = 0.3;
+  const MockPair pair(std::move(faults), settings);
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  EXPECT_EQ(cinch_endpoint_state(pair.left().get()), CINCH_OK);  // Heartbeats keep it alive.
+  silent = true;
+  uint8_t byte = 0;
+  const OperationHandle left = Receive(pair.left(), &byte, 1);
+  const OperationHandle right = Receive(pair.right(), &byte, 1);
+  EXPECT_EQ(Wait(left), CINCH_ERROR_PEER_LOST);
+  EXPECT_EQ(Wait(right), CINCH_ERROR_PEER_LOST);
+}
+
+// Any change to a header either does no harm or ends the connection; nothing hangs or crashes, and
+// what is reported as received is what was sent.
+TEST(Engine, DamagedHeadersNeverHangOrLie) {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    std::mt19937_64 random(seed);
+    std::atomic<bool> done{false};
+    MockFaults faults;
+    faults.on_send = [&](uint64_t, WireHeader& header) {
+      if (done || header.type == WireType::kGreeting || random() % 4 != 0) return Fate::kDeliver;
+      done = true;
+      // Behind the names, which nobody else knows.
+      auto* bytes = reinterpret_cast<uint8_t*>(&header);
+      size_t at = random() % (sizeof(header) - 16);
+      if (at >= 8) at += 16;
+      bytes[at] = static_cast<uint8_t>(bytes[at] ^ (1u << (random() % 8)));
+      return Fate::kDeliver;
+    };
+    transfer::Settings settings = TestSettings();
+    settings.operation_timeout_seconds = 0.2;
+    settings.peer_timeout_seconds = 0.3;
+    const MockPair pair(std::move(faults), settings);
+    const std::vector<uint8_t> sent = Pattern(seed, 400000);
+    std::vector<uint8_t> received(sent.size());
+    const OperationHandle receive = Receive(pair.right(), received.data(), received.size());
+    cinch_operation* send = nullptr;
+    const cinch_status started =
+        cinch_send(pair.left().get(), sent.data(), sent.size(), nullptr, &send);
+    const OperationHandle send_handle(send);
+    if (started == CINCH_OK) {
+      EXPECT_NE(Wait(send_handle), CINCH_IN_PROGRESS) << seed;
+    }
+    const cinch_status status = Wait(receive);
+    EXPECT_NE(status, CINCH_IN_PROGRESS) << seed;
+    if (status == CINCH_OK && InfoOf(receive).message_bytes == sent.size()) {
+      EXPECT_TRUE(received == sent) << seed;
+    }
+  }
+}
+
+/// A peer that sends whatever it is told, without an engine.
+class Hostile final : public transfer::BackendEvents {
+ public:
+  Hostile() {
+    transfer::Settings settings = TestSettings();
+    settings.operation_timeout_seconds = 1;
+    EXPECT_EQ(transfer::Engine::Create(
+                  settings, {fabric_.Factory(), transfer::CreateCpuSegmentCodec}, engine_),
+              CINCH_OK);
+    EXPECT_EQ(engine_->EnsureBackend(""), CINCH_OK);
+    EXPECT_EQ(transfer::PrepareHandshake(settings, engine_->BackendAddress(), local_), CINCH_OK);
+    backend_ = fabric_.Make(*this);
+    transfer::HandshakePeer peer;
+    peer.hello = local_.hello;
+    peer.address.assign(backend_->address().begin(), backend_->address().end());
+    endpoint.reset(new cinch_endpoint{engine_, nullptr});
+    EXPECT_EQ(engine_->AddEndpoint(local_, peer, UniqueFd(), nullptr, endpoint->endpoint),
+              CINCH_OK);
+    EXPECT_EQ(backend_->Open(engine_->BackendAddress(), link_), CINCH_OK);
+    Send(Make(WireType::kGreeting));
+    EXPECT_TRUE(engine_->WaitFor([&] { return endpoint->endpoint->greeted(); },
+                                 Deadline::After(kLongSeconds)));
+  }
+  ~Hostile() override {
+    engine_->Shutdown();
+    backend_->Close(std::move(link_), [] {});
+    static_cast<void>(backend_->Progress());
+  }
+
+  [[nodiscard]] WireHeader Make(WireType type) const {
+    WireHeader header;
+    header.type = type;
+    header.session = local_.session;
+    header.token = local_.token;
+    return header;
+  }
+  void Send(const WireHeader& header, std::vector<uint8_t> payload = {}, bool large = false) {
+    payloads_.push_back(std::move(payload));
+    static_cast<void>(
+        backend_->Send(link_.get(), {reinterpret_cast<const uint8_t*>(&header), sizeof(header)},
+                       payloads_.back().data(), payloads_.back().size(), large, [](Status) {}));
+    static_cast<void>(backend_->Progress());
+  }
+  /// Waits for the connection's end and says why it ended.
+  [[nodiscard]] cinch_status End() const {
+    static_cast<void>(engine_->WaitFor([&] { return !endpoint->endpoint->open(); },
+                                       Deadline::After(kLongSeconds)));
+    return cinch_endpoint_state(endpoint.get());
+  }
+  [[nodiscard]] cinch_engine* engine() {
+    handle_.engine = engine_;
+    return &handle_;
+  }
+
+  void OnArrival(std::span<const uint8_t>, transfer::Payload payload) override {
+    if (payload.pending != nullptr) backend_->Drop(payload);
+  }
+  void OnLinkFailed(transfer::Link*, Status) override {}
+
+  EndpointHandle endpoint;
+
+ private:
+  MockFabric fabric_;
+  std::shared_ptr<transfer::Engine> engine_;
+  cinch_engine handle_;
+  transfer::HandshakeLocal local_;
+  std::unique_ptr<transfer::Backend> backend_;
+  std::unique_ptr<transfer::Link> link_;
+  std::deque<std::vector<uint8_t>> payloads_;
+};
+
+WireHeader BigMessage(const Hostile& peer, uint64_t id, uint64_t sequence, uint64_t bytes) {
+  WireHeader header = peer.Make(WireType::kMessage);
+  header.id = id;
+  header.offset = sequence;
+  header.bytes = bytes;
+  return header;
+}
+
+WireHeader Segment(const Hostile& peer, uint64_t id, uint64_t offset, uint64_t bytes) {
+  WireHeader header = peer.Make(WireType::kSegment);
+  header.id = id;
+  header.offset = offset;
+  header.bytes = bytes;
+  header.count = static_cast<uint32_t>(bytes);
+  return header;
+}
+
+TEST(HostilePeer, SegmentsMustFollowTheirMessage) {
+  struct Case {
+    const char* what;
+    uint64_t id, offset, bytes;
+  };
+  for (const Case& each :
+       {Case{"unknown message", 2, 0, 1000}, Case{"not at the start", 1, 8, 1000},
+        Case{"beyond the end", 1, 0, 100001},
+        Case{"far beyond the end", 1, ~uint64_t{0} - 5, 10}}) {
+    Hostile peer;
+    std::vector<uint8_t> buffer(200000, 0xEE);
+    const OperationHandle receive = Receive(peer.endpoint, buffer.data(), buffer.size());
+    peer.Send(BigMessage(peer, 1, 0, 100000));
+    peer.Send(Segment(peer, each.id, each.offset, each.bytes), std::vector<uint8_t>(each.bytes, 1),
+              true);
+    EXPECT_EQ(peer.End(), CINCH_ERROR_PROTOCOL) << each.what;
+    EXPECT_EQ(Wait(receive), CINCH_ERROR_PROTOCOL) << each.what;
+    EXPECT_EQ(buffer, std::vector<uint8_t>(200000, 0xEE)) << each.what;
+  }
+}
+
+TEST(HostilePeer, ClaimsOfSizeAllocateNothing) {
+  Hostile peer;
+  peer.Send(BigMessage(peer, 1, 0, uint64_t{1} << 60));
+  uint8_t byte = 0;
+  const OperationHandle receive = Receive(peer.endpoint, &byte, 1);
+  EXPECT_EQ(Wait(receive), CINCH_ERROR_MESSAGE_TOO_LARGE);
+  EXPECT_EQ(InfoOf(receive).message_bytes, uint64_t{1} << 60);
+  EXPECT_EQ(cinch_endpoint_state(peer.endpoint.get()), CINCH_OK);
+  peer.Send(BigMessage(peer, 2, 1, (uint64_t{1} << 60) + 1));
+  EXPECT_EQ(peer.End(), CINCH_ERROR_PROTOCOL);
+}
+
+TEST(HostilePeer, UnmatchedMessagesAreBounded) {
+  Hostile peer;
+  for (uint64_t i = 0; i <= transfer::kMaxUnmatchedMessages; ++i) {
+    WireHeader header = BigMessage(peer, i + 1, i, 8);
+    header.flags = transfer::kFlagInline;
+    peer.Send(header, std::vector<uint8_t>(8));
+  }
+  EXPECT_EQ(peer.End(), CINCH_ERROR_PROTOCOL);
+}
+
+TEST(HostilePeer, WritesAreBoundedAndChecked) {
+  Hostile peer;
+  for (uint64_t i = 0; i <= transfer::kMaxOneSided; ++i) {
+    WireHeader header = peer.Make(WireType::kWrite);
+    header.id = i + 1;
+    header.bytes = 1000;
+    header.count = 300;
+    peer.Send(header, std::vector<uint8_t>(300 * sizeof(transfer::WirePiece)), true);
+  }
+  EXPECT_EQ(peer.End(), CINCH_ERROR_PROTOCOL);
+}
+
+TEST(HostilePeer, IllegalMessagesEndTheConnection) {
+  const auto expect_end = [](const char* what, auto&& change) {
+    Hostile peer;
+    WireHeader header = peer.Make(WireType::kMessage);
+    header.id = 1;
+    header.bytes = 5000;
+    change(peer, header);
+    peer.Send(header);
+    EXPECT_EQ(peer.End(), CINCH_ERROR_PROTOCOL) << what;
+  };
+  using Peer = const Hostile&;
+  expect_end("id 0", [](Peer, WireHeader& h) { h.id = 0; });
+  expect_end("order", [](Peer, WireHeader& h) { h.offset = 1; });
+  expect_end("unknown type", [](Peer, WireHeader& h) { h.type = static_cast<WireType>(99); });
+  expect_end("unknown flag", [](Peer, WireHeader& h) { h.flags = 0x80; });
+  expect_end("unknown dtype", [](Peer, WireHeader& h) { h.dtype = 15; });
+  expect_end("unused field", [](Peer, WireHeader& h) { h.count = 1; });
+  expect_end("inline without payload",
+             [](Peer, WireHeader& h) { h.flags = transfer::kFlagInline; });
+  expect_end("status above zero", [](Peer p, WireHeader& h) {
+    h = p.Make(WireType::kDone);
+    h.status = 1;
+  });
+  expect_end("unknown status", [](Peer p, WireHeader& h) {
+    h = p.Make(WireType::kAbort);
+    h.status = -100000;
+  });
+  expect_end("credit from nowhere", [](Peer p, WireHeader& h) {
+    h = p.Make(WireType::kCredit);
+    h.bytes = 1;
+  });
+  expect_end("reply to nothing", [](Peer p, WireHeader& h) {
+    h = p.Make(WireType::kReply);
+    h.id = 1;
+    h.offset = 77;
+  });
+  expect_end("failure of no read", [](Peer p, WireHeader& h) {
+    h = p.Make(WireType::kReadFailed);
+    h.id = 5;
+    h.status = CINCH_ERROR_REGION;
+  });
+}
+
+TEST(HostilePeer, StrangersCannotEndAConnection) {
+  Hostile peer;
+  for (int i = 0; i < 3; ++i) {
+    WireHeader header = peer.Make(WireType::kGoodbye);
+    (i == 0 ? header.token : header.session) ^= 1;
+    if (i == 2) header.magic = 0;
+    peer.Send(header);
+  }
+  WireHeader header = BigMessage(peer, 1, 0, 3);
+  header.flags = transfer::kFlagInline;
+  peer.Send(header, {1, 2, 3});
+  std::vector<uint8_t> buffer(3);
+  EXPECT_EQ(Wait(Receive(peer.endpoint, buffer.data(), 3)), CINCH_OK);
+  EXPECT_EQ(buffer, (std::vector<uint8_t>{1, 2, 3}));
+  EXPECT_EQ(cinch_endpoint_state(peer.endpoint.get()), CINCH_OK);
+}
+
+TEST(HostilePeer, DoneBeforeEverythingWasSentIsRefused) {
+  Hostile peer;
+  const std::vector<uint8_t> data = Pattern(1, 8 * kMegabyte);
+  const OperationHandle send = Send(peer.endpoint, data.data(), data.size());
+  WireHeader header = peer.Make(WireType::kDone);
+  header.id = 1;
+  peer.Send(header);
+  EXPECT_EQ(Wait(send), CINCH_ERROR_PROTOCOL);
+}
+
+}  // namespace
+}  // namespace cinch::transfer_test
