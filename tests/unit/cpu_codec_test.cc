@@ -311,6 +311,28 @@ SymbolCounts RandomCounts(uint32_t symbol_bits, std::mt19937_64& random) {
   return counts;
 }
 
+/// The choice of codebooks on every target, by blocks whose bytes are the symbols.
+TEST_P(CpuCodecTest, AgreesOnOddHistograms) {
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 400; ++round) {
+    const SymbolCounts counts = RandomCounts(8, random);
+    std::vector<uint8_t> symbols;
+    for (uint32_t symbol = 0; symbol < 256; ++symbol) {
+      symbols.insert(symbols.end(), counts.count[symbol], static_cast<uint8_t>(symbol));
+    }
+    std::shuffle(symbols.begin(), symbols.end(), random);
+    symbols.resize(std::min<size_t>(symbols.size(), format::kBlockBytes));
+    // Eight times, so that every symbol is sampled; the rest of the payload follows the codebook.
+    std::vector<uint8_t> block;
+    for (const uint8_t symbol : symbols) block.insert(block.end(), 8, symbol);
+    block.resize(std::min<size_t>(block.size(), format::kBlockBytes));
+    ExpectAgreement(block, CINCH_DTYPE_BYTES, 0, true);
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST(FastCodebookTest, ChoosesAsThePlainCodeDoes) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
