@@ -79,9 +79,11 @@ void CountDetection(const uint8_t* bytes, uint32_t length_bytes, SymbolCounts* c
   const uint32_t elements = length_bytes / kBytes;
   const uint32_t groups = elements / kGroup;
   for (uint32_t group = 0; group < groups; ++group) {
+    // Within a group, from one sample to the next: a period and a place among 8 further.
+    const uint8_t* at = bytes + size_t{DetectionSample::At(group * kGroup)} * kBytes;
     for (uint32_t table = 0; table < kTables; ++table) {
-      const uint32_t j = DetectionSample::At(group * kGroup + table * DetectionSample::kPeriod);
-      ++tables.count[table][LoadSymbol<kDtype>(bytes + size_t{j} * kBytes)];
+      ++tables
+            .count[table][LoadSymbol<kDtype>(at + table * (DetectionSample::kPeriod + 8) * kBytes)];
     }
   }
   tables.AddTo(counts);
