@@ -118,8 +118,7 @@ CINCH_API cinch_status cinch_cuda_compress(const cinch_cuda_options* options,
                                            const cinch_cuda_item* item, cinch_cuda_result* result,
                                            const cinch_cuda_scratch* scratch);
 CINCH_API cinch_status cinch_cuda_decompress(const cinch_cuda_options* options,
-                                             const cinch_cuda_item* item,
-                                             cinch_cuda_result* result,
+                                             const cinch_cuda_item* item, cinch_cuda_result* result,
                                              const cinch_cuda_scratch* scratch);
 
 #ifdef __cplusplus

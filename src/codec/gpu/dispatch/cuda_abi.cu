@@ -14,8 +14,8 @@ namespace {
 constexpr uint64_t kScratchAlignment = 256;
 
 Status OpenScratch(const cinch_cuda_scratch* scratch, Scratch* layout, uint64_t* bytes) {
-  if (scratch == nullptr || scratch->struct_size != sizeof *scratch ||
-      scratch->memory == nullptr || !IsAligned(scratch->memory, kScratchAlignment)) {
+  if (scratch == nullptr || scratch->struct_size != sizeof *scratch || scratch->memory == nullptr ||
+      !IsAligned(scratch->memory, kScratchAlignment)) {
     return CINCH_ERROR_INVALID_ARGUMENT;
   }
   *bytes = cinch_cuda_scratch_bytes(scratch->max_items, scratch->max_input_bytes);

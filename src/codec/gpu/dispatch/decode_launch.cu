@@ -9,8 +9,8 @@ cudaError_t PrepareDecode(int* ctas_per_sm) {
       cudaFuncSetAttribute(DecodeKernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                            static_cast<int>(sizeof(DecodeShared)));
   if (error != cudaSuccess) return error;
-  return cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-      ctas_per_sm, DecodeKernel, kDecodeTuning.threads, sizeof(DecodeShared));
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessor(ctas_per_sm, DecodeKernel,
+                                                       kDecodeTuning.threads, sizeof(DecodeShared));
 }
 
 cudaError_t LaunchDecode(const BatchParameters& batch, uint32_t ctas, cudaStream_t stream) {

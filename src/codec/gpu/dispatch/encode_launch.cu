@@ -9,8 +9,8 @@ cudaError_t PrepareEncode(int* ctas_per_sm) {
       cudaFuncSetAttribute(EncodeKernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                            static_cast<int>(sizeof(EncodeShared)));
   if (error != cudaSuccess) return error;
-  return cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-      ctas_per_sm, EncodeKernel, kEncodeTuning.threads, sizeof(EncodeShared));
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessor(ctas_per_sm, EncodeKernel,
+                                                       kEncodeTuning.threads, sizeof(EncodeShared));
 }
 
 cudaError_t LaunchEncode(const BatchParameters& batch, uint32_t ctas, cudaStream_t stream) {

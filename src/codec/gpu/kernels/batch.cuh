@@ -29,7 +29,7 @@ struct PlanItem {
   uint64_t payload_bytes;  ///< Decoding: what the header says.
   uint64_t content_hash;   ///< Decoding: what the header says.
   uint32_t dtype;
-  int32_t status;    ///< Not OK: what the item gets; with blocks, these are only looked at.
+  int32_t status;  ///< Not OK: what the item gets; with blocks, these are only looked at.
   uint32_t blocks;
   uint32_t checksum;  ///< 0 or 1.
 

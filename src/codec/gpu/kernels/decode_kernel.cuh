@@ -100,10 +100,10 @@ __device__ __forceinline__ void SyncDecodeUnit(const BatchParameters& batch, con
   } else {
     Status status = CINCH_ERROR_FRAME_BLOCK;
     if (payload_bytes <= format::kMaxBlockPayloadBytes) {
-      const DecodeTask task{
-          item.input + format::PayloadOffset(item.blocks) + entry.begin_bytes,
-          static_cast<uint32_t>(payload_bytes), format::BlockLength(item.original_bytes, unit.block),
-          unit.block, item.checksum != 0};
+      const DecodeTask task{item.input + format::PayloadOffset(item.blocks) + entry.begin_bytes,
+                            static_cast<uint32_t>(payload_bytes),
+                            format::BlockLength(item.original_bytes, unit.block), unit.block,
+                            item.checksum != 0};
       status = SyncDecodeAnyBlock(team, task, &shared->workspace,
                                   item.output + uint64_t{unit.block} * format::kBlockBytes, &hash);
     }

@@ -48,8 +48,8 @@ __device__ __forceinline__ void FinishFrame(const PlanItem& item, int32_t status
                                                 header.word[i + 2], header.word[i + 3]}});
     }
     const uint64_t payload_offset = format::PayloadOffset(item.blocks);
-    for (uint64_t at = sizeof(format::FrameHeader) + uint64_t{4} * item.blocks;
-         at < payload_offset; at += 4) {
+    for (uint64_t at = sizeof(format::FrameHeader) + uint64_t{4} * item.blocks; at < payload_offset;
+         at += 4) {
       StoreAligned<uint32_t>(item.output + at, 0);
     }
     output_bytes = payload_offset + payload_bytes;
@@ -57,8 +57,8 @@ __device__ __forceinline__ void FinishFrame(const PlanItem& item, int32_t status
   *result = {output_bytes, static_cast<cinch_status>(status), 0};
 }
 
-/// By one thread, after a barrier behind the block's output: counts the block, and finishes the item
-/// with its last one.
+/// By one thread, after a barrier behind the block's output: counts the block, and finishes the
+/// item with its last one.
 __device__ __forceinline__ void CountEncodedBlock(const PlanItem& item, const PlacedBlock& placed,
                                                   ItemState* state, cinch_cuda_result* result) {
   if (placed.hash != 0) {
@@ -66,9 +66,9 @@ __device__ __forceinline__ void CountEncodedBlock(const PlanItem& item, const Pl
               static_cast<unsigned long long>(placed.hash));
   }
   if (placed.status != CINCH_OK) {
-    atomicMax(reinterpret_cast<unsigned long long*>(&state->error_key),
-              static_cast<unsigned long long>(
-                  ErrorKey(ErrorRank::kBlock, placed.block, placed.status)));
+    atomicMax(
+        reinterpret_cast<unsigned long long*>(&state->error_key),
+        static_cast<unsigned long long>(ErrorKey(ErrorRank::kBlock, placed.block, placed.status)));
   }
   if (placed.block == item.blocks - 1) {
     StoreRelaxed(&state->total_units, placed.place_units + placed.units);
@@ -94,8 +94,8 @@ __device__ __forceinline__ int32_t CopyPayload(const EncodeTeam& team, const Pla
   if (end_units * format::kPayloadUnitBytes > item.capacity_bytes - payload_offset) {
     return CINCH_ERROR_DESTINATION_TOO_SMALL;
   }
-  uint8_t* to = item.output + payload_offset +
-                uint64_t{placed.place_units} * format::kPayloadUnitBytes;
+  uint8_t* to =
+      item.output + payload_offset + uint64_t{placed.place_units} * format::kPayloadUnitBytes;
   CopyAs<Words4>(team, to, workspace.payload, placed.units * format::kPayloadUnitBytes);
   if (team.thread() == 0) {
     StoreAligned(item.output + sizeof(format::FrameHeader) + uint64_t{4} * placed.block,
@@ -132,8 +132,8 @@ __device__ __forceinline__ void SyncEncodeUnit(const BatchParameters& batch, con
   }
   team.Sync();
   placed.place_units = shared->place_units;
-  placed.status = shared->placed ? CopyPayload(team, item, placed, shared->workspace)
-                                 : CINCH_ERROR_TIMEOUT;
+  placed.status =
+      shared->placed ? CopyPayload(team, item, placed, shared->workspace) : CINCH_ERROR_TIMEOUT;
   team.Sync();
   if (team.thread() != 0) return;
   ItemState* state = batch.scratch.states + unit.item;

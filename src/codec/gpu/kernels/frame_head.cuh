@@ -26,12 +26,10 @@ struct HeaderWords {
       const uint32_t odd = 2 * pair + 1 == kHeaderWords - 1 ? 0 : word[2 * pair + 1];
       sum += format::HashPair(pair, word[2 * pair], odd);
     }
-    return static_cast<uint32_t>(format::FinishHash(sum, sizeof(format::FrameHeader) - 4,
-                                                    format::kHeaderHashIndex));
+    return static_cast<uint32_t>(
+        format::FinishHash(sum, sizeof(format::FrameHeader) - 4, format::kHeaderHashIndex));
   }
-  CINCH_PORTABLE uint64_t Wide(uint32_t i) const {
-    return (uint64_t{word[i + 1]} << 32) | word[i];
-  }
+  CINCH_PORTABLE uint64_t Wide(uint32_t i) const { return (uint64_t{word[i + 1]} << 32) | word[i]; }
   CINCH_PORTABLE uint32_t version() const { return word[1] & 0xFFFF; }
   CINCH_PORTABLE uint32_t dtype() const { return (word[1] >> 16) & 0xFF; }
   CINCH_PORTABLE uint32_t flags() const { return word[1] >> 24; }

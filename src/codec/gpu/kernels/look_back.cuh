@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file look_back.cuh
 /// Where a block's payload goes: the sizes of all blocks before it in its item, found by looking
-/// back at what their thread blocks have published (decoupled look-back: Merrill and Garland, 2016).
+/// back at what their thread blocks have published (decoupled look-back: Merrill and Garland,
+/// 2016).
 ///
 /// Blocks are taken in ascending order by running thread blocks, each of which publishes its own
 /// block's size before it waits for others, so a wait ends when the predecessors have been coded.

@@ -143,8 +143,7 @@ __device__ __forceinline__ Unit SyncNextUnit(const BatchParameters& batch, Sched
   __syncthreads();
   if (unit.item == kNoItem) return unit;
   if (threadIdx.x == 32) {
-    schedule->item =
-        batch.planned != 0 ? batch.scratch.plan[unit.item] : schedule->plan[unit.item];
+    schedule->item = batch.planned != 0 ? batch.scratch.plan[unit.item] : schedule->plan[unit.item];
   }
   if (threadIdx.x < 32) WarpTakeUnit(batch, schedule);
   __syncthreads();
