@@ -16,8 +16,8 @@
 namespace cinch::cli {
 namespace {
 
-/// Space is reserved in steps of this size: rarely enough to cost nothing.
-constexpr uint64_t kGrowBytes = uint64_t{64} << 20;
+/// Space is reserved in steps of what is there, up to this: rarely enough to cost nothing.
+constexpr uint64_t kMaxGrowBytes = uint64_t{64} << 20;
 
 }  // namespace
 
@@ -56,9 +56,13 @@ Outcome FileSink::Create(const std::string& path, uint64_t expected_bytes, bool 
 Outcome FileSink::Write(std::span<const std::byte> bytes) {
   std::string message;
   if (bytes.size() > file_.size_bytes() - written_bytes_) {
-    const uint64_t size_bytes =
-        std::max(written_bytes_ + bytes.size(), file_.size_bytes() + kGrowBytes);
-    if (const Status status = file_.Resize(size_bytes, &message); status != CINCH_OK) {
+    const uint64_t needed_bytes = written_bytes_ + bytes.size();
+    Status status = file_.Resize(needed_bytes + std::min(written_bytes_, kMaxGrowBytes), &message);
+    if (status != CINCH_OK) {
+      // The last bytes of a disk are for data.
+      status = file_.Resize(needed_bytes, &message);
+    }
+    if (status != CINCH_OK) {
       return FromStatus(status, message);
     }
   }

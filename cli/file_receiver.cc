@@ -130,9 +130,9 @@ Outcome FileReceiver::Prepare(const exchange::FileEntry& entry) {
   std::string message;
   const auto if_exists = options_.force ? tensors::AtomicFile::IfExists::kReplace
                                         : tensors::AtomicFile::IfExists::kFail;
-  return FromStatus(tensors::AtomicFile::Create(options_.directory + '/' + entry.name,
-                                                entry.size_bytes, if_exists, &file_, &message),
-                    message);
+  const Status status = tensors::AtomicFile::Create(options_.directory + '/' + entry.name,
+                                                    entry.size_bytes, if_exists, &file_, &message);
+  return FromStatus(status, message);
 }
 
 Outcome FileReceiver::ReceiveFile(const exchange::FileEntry& entry, FileDigest* digest) {
@@ -159,7 +159,8 @@ Outcome FileReceiver::ReceiveFile(const exchange::FileEntry& entry, FileDigest* 
     return outcome;
   }
   std::string message;
-  return FromStatus(file_.Commit(&message), message);
+  const Status status = file_.Commit(&message);
+  return FromStatus(status, message);
 }
 
 Outcome FileReceiver::PostReceives() {

@@ -38,6 +38,28 @@ std::vector<Segment> SegmentsOf(const tensors::TensorFile& file, cinch_dtype ove
   return segments;
 }
 
+namespace {
+
+/// Tensors below a block's size travel with their neighbours, whatever those are.
+constexpr uint64_t kSmallBytes = 32768;
+
+/// Whether a segment may follow in the same chunk. Its elements must stay aligned: the codec finds
+/// no exponents in elements that begin half-way.
+bool MayJoin(const Chunk& chunk, const Segment& segment, uint64_t chunk_bytes) {
+  const bool alike = chunk.dtype == segment.dtype || segment.size_bytes < kSmallBytes;
+  return alike && chunk.size_bytes + segment.size_bytes <= chunk_bytes &&
+         chunk.size_bytes % cinch_dtype_size(segment.dtype) == 0;
+}
+
+void Join(const Segment& segment, Chunk* chunk) {
+  if (chunk->dtype != segment.dtype && chunk->size_bytes < kSmallBytes) {
+    chunk->dtype = CINCH_DTYPE_AUTO;
+  }
+  chunk->size_bytes += segment.size_bytes;
+}
+
+}  // namespace
+
 std::vector<Chunk> ChunksOf(const std::vector<Segment>& segments, uint64_t chunk_bytes) {
   std::vector<Chunk> chunks;
   for (size_t index = 0; index < segments.size(); ++index) {
@@ -45,9 +67,8 @@ std::vector<Chunk> ChunksOf(const std::vector<Segment>& segments, uint64_t chunk
     if (segment.size_bytes == 0) {
       continue;
     }
-    if (!chunks.empty() && chunks.back().dtype == segment.dtype &&
-        chunks.back().size_bytes + segment.size_bytes <= chunk_bytes) {
-      chunks.back().size_bytes += segment.size_bytes;
+    if (!chunks.empty() && MayJoin(chunks.back(), segment, chunk_bytes)) {
+      Join(segment, &chunks.back());
       continue;
     }
     for (uint64_t done_bytes = 0; done_bytes < segment.size_bytes; done_bytes += chunk_bytes) {

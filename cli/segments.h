@@ -44,8 +44,8 @@ struct Chunk {
   size_t segment = 0;
 };
 
-/// Cuts segments into chunks of at most `chunk_bytes`. Neighbours of one dtype that fit together
-/// share a chunk: a model has thousands of tensors of a few bytes.
+/// Cuts segments into chunks of at most `chunk_bytes`. Neighbours of one dtype, and small
+/// ones of any, share a chunk: a model has thousands of tensors of a few bytes.
 std::vector<Chunk> ChunksOf(const std::vector<Segment>& segments, uint64_t chunk_bytes);
 
 }  // namespace cinch::cli

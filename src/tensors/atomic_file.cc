@@ -53,6 +53,28 @@ std::string TemporaryName(const std::string& path) {
          std::to_string(counter.fetch_add(1, std::memory_order_relaxed));
 }
 
+std::string DirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
+
+/// A file without a name beside `path`: even a process that is killed leaves nothing behind. -1
+/// where the file system has no such files, or where one could not be given a name later.
+int OpenNameless(const std::string& path) {
+  if (access("/proc/self/fd", X_OK) != 0) {
+    return -1;
+  }
+  return open(DirectoryOf(path).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+}
+
+/// Gives a file without a name the name `temporary`. Returns 0 or an errno.
+int NameIt(int descriptor, const std::string& temporary) {
+  const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
+  return linkat(AT_FDCWD, link.c_str(), AT_FDCWD, temporary.c_str(), AT_SYMLINK_FOLLOW) == 0
+             ? 0
+             : errno;
+}
+
 /// Sets the size and reserves the space. posix_fallocate() returns its error instead of setting
 /// errno; file systems that cannot reserve get the size alone.
 int Reserve(int descriptor, uint64_t size_bytes) {
@@ -91,9 +113,7 @@ int GiveName(const std::string& temporary, const std::string& path,
 
 /// Makes a rename durable. Some file systems cannot; the data are safe all the same.
 void SyncDirectoryOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  const UniqueFd descriptor(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd descriptor(open(DirectoryOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (descriptor.valid()) {
     fsync(descriptor.get());
   }
@@ -149,6 +169,7 @@ Status AtomicFile::Create(const std::string& path, uint64_t size_bytes, IfExists
   created.path_ = path;
   created.size_bytes_ = size_bytes;
   created.if_exists_ = if_exists;
+  created.descriptor_.reset(OpenNameless(path));
   for (int attempt = 0; attempt < kNameAttempts && !created.descriptor_.valid(); ++attempt) {
     const std::string name = TemporaryName(path);
     created.descriptor_.reset(open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
@@ -223,6 +244,15 @@ Status AtomicFile::Commit(std::string* message) {
     const Status status = Failed("write", path_, errno, message);
     Discard();
     return status;
+  }
+  for (int attempt = 0; attempt < kNameAttempts && temporary_path_.empty(); ++attempt) {
+    const std::string name = TemporaryName(path_);
+    if (const int error = NameIt(descriptor_.get(), name); error == 0) {
+      temporary_path_ = name;
+    } else if (error != EEXIST || attempt + 1 == kNameAttempts) {
+      Discard();
+      return Failed("create", path_, error, message);
+    }
   }
   if (const int error = GiveName(temporary_path_, path_, if_exists_); error != 0) {
     Discard();

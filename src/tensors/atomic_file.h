@@ -13,9 +13,10 @@ namespace cinch::tensors {
 
 /// A file that appears under its name complete or not at all.
 ///
-/// Bytes go to a temporary file in the same directory, whose whole size is reserved at the start so
-/// that a full disk shows before any data are accepted. Commit() renames it. An object that is
-/// destroyed without a successful Commit() removes the temporary file. Move-only; distinct ranges
+/// Bytes go to a file in the same directory that has no name (or a temporary one, where the file
+/// system knows no nameless files), whose whole size is reserved at the start so
+/// that a full disk shows before any data are accepted. Commit() names it. An object that is
+/// destroyed without a successful Commit() removes it. Move-only; distinct ranges
 /// may be written from several threads at once.
 class AtomicFile {
  public:
@@ -31,7 +32,7 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  /// Creates the temporary file beside `path` and reserves `size_bytes`.
+  /// Creates the file beside `path` and reserves `size_bytes`.
   /// OK, INVALID_ARGUMENT (`path` is a directory), NO_SPACE, IO.
   [[nodiscard]] static Status Create(const std::string& path, uint64_t size_bytes,
                                      IfExists if_exists, AtomicFile* file, std::string* message);
@@ -61,6 +62,7 @@ class AtomicFile {
   uint64_t size_bytes_ = 0;
   IfExists if_exists_ = IfExists::kReplace;
   std::string path_;
+  /// Empty while the file has no name.
   std::string temporary_path_;
 };
 

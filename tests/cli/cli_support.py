@@ -10,8 +10,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-TOOL = os.environ["CINCH_TOOL"]
-SAMPLE = Path(os.environ["CINCH_SOURCE_DIR"]) / "tests" / "data" / "sample.safetensors"
+TOOL = os.environ["TEST_TOOL"]
+SAMPLE = Path(os.environ["TEST_SOURCE_DIR"]) / "tests" / "data" / "sample.safetensors"
 
 OK, FAILED, USAGE, BAD_DATA, PEER, EXISTS, UNSUPPORTED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
 

@@ -241,25 +241,58 @@ TEST_F(ContainerTest, HoldsAnEmptyFile) {
   EXPECT_EQ(decoded, "");
 }
 
-TEST(SegmentsTest, NeighboursOfOneDtypeShareAChunk) {
-  std::vector<Segment> segments(4);
-  const std::vector<uint64_t> sizes = {10, 20, 0, 100};
+/// Segments one after another, as (dtype, size).
+std::vector<Segment> SegmentsLike(const std::vector<std::pair<cinch_dtype, uint64_t>>& parts) {
+  std::vector<Segment> segments;
   uint64_t offset_bytes = 0;
-  for (size_t index = 0; index < segments.size(); ++index) {
-    segments[index].dtype = index == 0 ? CINCH_DTYPE_BYTES : CINCH_DTYPE_BF16;
-    segments[index].offset_bytes = offset_bytes;
-    segments[index].size_bytes = sizes[index];
-    offset_bytes += sizes[index];
+  for (const auto& [dtype, size_bytes] : parts) {
+    Segment segment;
+    segment.dtype = dtype;
+    segment.offset_bytes = offset_bytes;
+    segment.size_bytes = size_bytes;
+    offset_bytes += size_bytes;
+    segments.push_back(segment);
   }
-  std::vector<Chunk> chunks = ChunksOf(segments, 120);
+  return segments;
+}
+
+TEST(SegmentsTest, NeighboursOfOneDtypeShareAChunk) {
+  const std::vector<Segment> segments = SegmentsLike({{CINCH_DTYPE_BYTES, 100000},
+                                                      {CINCH_DTYPE_BF16, 200000},
+                                                      {CINCH_DTYPE_BF16, 0},
+                                                      {CINCH_DTYPE_BF16, 1000000}});
+  std::vector<Chunk> chunks = ChunksOf(segments, 1200000);
   ASSERT_EQ(chunks.size(), 2U);
-  EXPECT_EQ(chunks[1].offset_bytes, 10U);
-  EXPECT_EQ(chunks[1].size_bytes, 120U);
-  chunks = ChunksOf(segments, 64);
+  EXPECT_EQ(chunks[1].offset_bytes, 100000U);
+  EXPECT_EQ(chunks[1].size_bytes, 1200000U);
+  EXPECT_EQ(chunks[1].dtype, CINCH_DTYPE_BF16);
+  chunks = ChunksOf(segments, 640000);
   ASSERT_EQ(chunks.size(), 4U);
-  EXPECT_EQ(chunks[2].size_bytes, 64U);
-  EXPECT_EQ(chunks[3].offset_bytes, 94U);
-  EXPECT_EQ(chunks[3].size_bytes, 36U);
+  EXPECT_EQ(chunks[2].size_bytes, 640000U);
+  EXPECT_EQ(chunks[3].offset_bytes, 940000U);
+  EXPECT_EQ(chunks[3].size_bytes, 360000U);
+}
+
+TEST(SegmentsTest, SmallOnesShareAChunkWhateverTheyAre) {
+  std::vector<Chunk> chunks = ChunksOf(
+      SegmentsLike({{CINCH_DTYPE_BF16, 100}, {CINCH_DTYPE_FP32, 200}, {CINCH_DTYPE_INT64, 8}}),
+      kChunkBytes);
+  ASSERT_EQ(chunks.size(), 2U);  // 300 is no multiple of 8.
+  EXPECT_EQ(chunks[0].dtype, CINCH_DTYPE_AUTO);
+  // A small one does not change what a large one is.
+  chunks = ChunksOf(
+      SegmentsLike(
+          {{CINCH_DTYPE_BF16, 100000}, {CINCH_DTYPE_FP32, 200}, {CINCH_DTYPE_BF16, 100000}}),
+      kChunkBytes);
+  ASSERT_EQ(chunks.size(), 1U);
+  EXPECT_EQ(chunks[0].dtype, CINCH_DTYPE_BF16);
+}
+
+TEST(SegmentsTest, ElementsStayAligned) {
+  const std::vector<Chunk> chunks =
+      ChunksOf(SegmentsLike({{CINCH_DTYPE_UINT8, 3}, {CINCH_DTYPE_BF16, 100}}), kChunkBytes);
+  ASSERT_EQ(chunks.size(), 2U);
+  EXPECT_EQ(chunks[1].offset_bytes, 3U);
 }
 
 }  // namespace
