@@ -26,18 +26,25 @@ class RateEstimator {
 };
 
 /// The goodput of a link as a sender sees it. Compressed segments can be held up by a codec, so
-/// what they show is a lower bound; the estimate is the larger of the two averages.
+/// what they show is a lower bound; the estimate is the larger of the two averages, and is not
+/// known before so many raw bytes went by that their hand-shakes no longer count.
 class LinkEstimator {
  public:
-  void AddRaw(uint64_t bytes, double seconds) { raw_.Add(bytes, seconds); }
+  static constexpr uint64_t kMinRawBytes = uint64_t{512} << 10;
+
+  void AddRaw(uint64_t bytes, double seconds) {
+    raw_bytes_ += bytes;
+    raw_.Add(bytes, seconds);
+  }
   void AddCompressed(uint64_t bytes, double seconds) { compressed_.Add(bytes, seconds); }
 
-  [[nodiscard]] bool known() const { return raw_.known() || compressed_.known(); }
+  [[nodiscard]] bool known() const { return raw_.known() && raw_bytes_ >= kMinRawBytes; }
   /// Zero when unknown.
   [[nodiscard]] double bytes_per_second() const;
 
  private:
   static constexpr uint64_t kMemoryBytes = uint64_t{16} << 20;
+  uint64_t raw_bytes_ = 0;
   RateEstimator raw_{kMemoryBytes};
   RateEstimator compressed_{kMemoryBytes};
 };
