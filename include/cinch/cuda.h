@@ -5,7 +5,8 @@
 ///
 /// Calls enqueue work and return. They allocate nothing, never wait for the device, use no stream
 /// but the caller's, and leave the current device as it was. What a call enqueues can be captured
-/// into a graph and replayed, with other data at the same places and other compressed sizes.
+/// into a graph and replayed, with other data at the same places and other compressed sizes; while
+/// a stream is captured, its device must be the current one.
 ///
 /// Memory is the caller's. "Device-accessible" means device memory, mapped pinned host memory
 /// (whose device address is given) or a peer's memory that is mapped. Every such buffer stays valid
@@ -120,6 +121,26 @@ CINCH_API cinch_status cinch_cuda_compress(const cinch_cuda_options* options,
 CINCH_API cinch_status cinch_cuda_decompress(const cinch_cuda_options* options,
                                              const cinch_cuda_item* item, cinch_cuda_result* result,
                                              const cinch_cuda_scratch* scratch);
+
+/** What cinch_cuda_measure found. Seconds are medians by the device's clock. */
+typedef struct cinch_cuda_speed {
+  size_t struct_size;   /**< Set by the caller: sizeof(cinch_cuda_speed). */
+  uint64_t frame_bytes; /**< Of all frames together. */
+  double compress_seconds;
+  double decompress_seconds;
+  double copy_seconds; /**< Of a device-to-device copy of the input, for comparison. */
+} cinch_cuda_speed;
+
+/** Measures the codec on the current device with data from the host: `input_bytes` at `input`, as
+ *  items of `item_bytes` each (0: one item), compressed and decompressed `repeats` times on
+ *  options->stream, over so many copies of the data that none is found in a cache. Unlike all other
+ *  calls it allocates device memory and waits. options->progress and items_on_host are ignored.
+ *  OK, INVALID_ARGUMENT, UNSUPPORTED, NO_DEVICE, OUT_OF_MEMORY, DEVICE, or an item's status;
+ *  INTERNAL when decompression did not give the input back. */
+CINCH_API cinch_status cinch_cuda_measure(const cinch_cuda_options* options, cinch_dtype dtype,
+                                          const void* input, uint64_t input_bytes,
+                                          uint64_t item_bytes, uint32_t repeats,
+                                          cinch_cuda_speed* speed);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -40,6 +40,11 @@ cinch_status cinch_cuda_decompress_batch(const cinch_cuda_options*, const cinch_
   return CINCH_ERROR_UNSUPPORTED;
 }
 
+cinch_status cinch_cuda_measure(const cinch_cuda_options*, cinch_dtype, const void*, uint64_t,
+                                uint64_t, uint32_t, cinch_cuda_speed*) {
+  return CINCH_ERROR_UNSUPPORTED;
+}
+
 #endif
 
 cinch_status cinch_cuda_compress(const cinch_cuda_options* options, const cinch_cuda_item* item,

@@ -32,6 +32,19 @@ cudaError_t Prepare(int device, DeviceCapacity* capacity) {
   return cudaSuccess;
 }
 
+/// The device of a stream; of the special streams, which belong to whatever device is current, and
+/// of a stream that is being captured, that device: `*device` stays as it is.
+cudaError_t DeviceOf(cudaStream_t stream, int* device) {
+  if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread) {
+    return cudaSuccess;
+  }
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  const cudaError_t error = cudaStreamIsCapturing(stream, &capture);
+  if (error != cudaSuccess) return error;
+  if (capture != cudaStreamCaptureStatusNone) return cudaSuccess;
+  return cudaStreamGetDevice(stream, device);
+}
+
 }  // namespace
 
 Status StatusOf(cudaError_t error) {
@@ -54,15 +67,8 @@ StreamDevice::StreamDevice(cudaStream_t stream) {
   status_ = StatusOf(cudaGetDevice(&previous_));
   if (status_ != CINCH_OK) return;
   device_ = previous_;
-  // The special streams belong to whatever device is current.
-  if (stream != nullptr && stream != cudaStreamLegacy && stream != cudaStreamPerThread) {
-    if (cudaStreamGetDevice(stream, &device_) != cudaSuccess) {
-      cudaGetLastError();
-      status_ = CINCH_ERROR_INVALID_ARGUMENT;
-      return;
-    }
-  }
-  if (device_ == previous_) return;
+  status_ = StatusOf(DeviceOf(stream, &device_));
+  if (status_ != CINCH_OK || device_ == previous_) return;
   status_ = StatusOf(cudaSetDevice(device_));
   switched_ = status_ == CINCH_OK;
 }
