@@ -136,6 +136,10 @@ class Peer {
       OpenRegion(ParseSpec(value));
     } else if (name == "compare") {
       static_cast<void>(std::getchar());
+      // Any call that looks into the engine comes after what the engine has written.
+      cinch_transfer_stats stats{};
+      stats.struct_size = sizeof(stats);
+      static_cast<void>(cinch_engine_get_stats(engine_, &stats));
       Say(region_ == Pattern(std::stoull(value), region_.size()) ? "region SAME"
                                                                  : "region DIFFERENT");
     } else {
