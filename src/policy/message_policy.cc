@@ -8,9 +8,10 @@ namespace {
 
 constexpr uint64_t kRateMemoryBytes = uint64_t{64} << 20;
 
-// Before the first measurement: what one thread of the portable code path does. Too low a guess
-// only costs the first message of a fast link, since the first segment is measured.
-constexpr double kAssumedCodecBytesPerSecond = 1.5e9;
+// Before the first measurements: between what one thread of the portable path and one of the
+// AVX-512 path do.
+constexpr double kAssumedCodecBytesPerSecond = 2e9;
+constexpr uint64_t kAssumptionBytes = uint64_t{4} << 20;
 
 // The best that 16-bit floats do. When even that would not pay, nothing needs to be sampled.
 constexpr double kBestKeptFraction = 0.6;
@@ -23,28 +24,29 @@ constexpr uint64_t kMinLookBytes = uint64_t{1} << 20;
 
 }  // namespace
 
-MessagePolicy::MessagePolicy(uint32_t codec_threads, uint64_t first_segment_bytes)
-    : codec_threads_(std::max(codec_threads, 1u)),
-      first_segment_bytes_(first_segment_bytes),
-      encode_(kRateMemoryBytes),
-      decode_(kRateMemoryBytes) {}
-
-double MessagePolicy::encode_bytes_per_second() const {
-  return encode_.bytes_per_second() * codec_threads_;
+MessagePolicy::MessagePolicy(const PolicyOptions& options)
+    : options_(options), encode_(kRateMemoryBytes), decode_(kRateMemoryBytes) {
+  encode_.Assume(kAssumedCodecBytesPerSecond, kAssumptionBytes);
+  decode_.Assume(kAssumedCodecBytesPerSecond, kAssumptionBytes);
 }
 
-double MessagePolicy::decode_bytes_per_second() const { return decode_.bytes_per_second(); }
+double MessagePolicy::encode_bytes_per_second() const {
+  return encode_.bytes_per_second() * options_.encode_threads;
+}
+
+double MessagePolicy::decode_bytes_per_second() const {
+  return decode_.bytes_per_second() * options_.decode_threads;
+}
 
 CostInputs MessagePolicy::Inputs(double kept_fraction, uint64_t bytes) const {
   CostInputs inputs;
   inputs.message_bytes = bytes;
   inputs.kept_fraction = kept_fraction;
   inputs.link_bytes_per_second = link_.bytes_per_second();
-  const double assumed = kAssumedCodecBytesPerSecond * codec_threads_;
-  inputs.encode_bytes_per_second = encode_.known() ? encode_bytes_per_second() : assumed;
-  inputs.decode_bytes_per_second = decode_.known() ? decode_bytes_per_second() : assumed;
-  inputs.first_segment_bytes = first_segment_bytes_;
-  inputs.last_segment_bytes = first_segment_bytes_;
+  inputs.encode_bytes_per_second = encode_bytes_per_second();
+  inputs.decode_bytes_per_second = decode_bytes_per_second();
+  inputs.first_segment_bytes = options_.first_segment_bytes;
+  inputs.last_segment_bytes = options_.first_segment_bytes;
   return inputs;
 }
 

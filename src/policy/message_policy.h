@@ -36,6 +36,12 @@ struct MessagePlan {
 /// wire saves.
 inline constexpr uint64_t kMinCompressedBytes = 4096;
 
+struct PolicyOptions {
+  uint32_t encode_threads = 1;       ///< Codec threads here, at least 1,
+  uint32_t decode_threads = 1;       ///< and at the peer.
+  uint64_t first_segment_bytes = 0;  ///< The first and the last segment of a large message.
+};
+
 /// Decides raw or compressed for the messages of one sender, from what it has seen. Pure state: no
 /// clock, no threads; the owner serialises the calls.
 class MessagePolicy {
@@ -47,7 +53,7 @@ class MessagePolicy {
     uint64_t changes = 0;
   };
 
-  MessagePolicy(uint32_t codec_threads, uint64_t first_segment_bytes);
+  explicit MessagePolicy(const PolicyOptions& options);
 
   /// Opens a message.
   [[nodiscard]] MessagePlan Begin(const MessageTraits& traits);
@@ -62,7 +68,7 @@ class MessagePolicy {
   /// `wire_bytes` left the busy link in `seconds`.
   void OnSent(bool compressed, uint64_t wire_bytes, double seconds);
 
-  /// The peer decoded `original_bytes` while its codec threads were busy for `seconds`.
+  /// The peer decoded `original_bytes`, which took its codec threads `seconds` together.
   void OnPeerDecoded(uint64_t original_bytes, double seconds);
 
   [[nodiscard]] const Counters& counters() const { return counters_; }
@@ -75,8 +81,7 @@ class MessagePolicy {
   [[nodiscard]] bool Choose(MessagePlan& plan, uint64_t bytes) const;
   [[nodiscard]] CostInputs Inputs(double kept_fraction, uint64_t bytes) const;
 
-  const uint32_t codec_threads_;
-  const uint64_t first_segment_bytes_;
+  const PolicyOptions options_;
   LinkEstimator link_;
   RateEstimator encode_;
   RateEstimator decode_;

@@ -12,6 +12,13 @@ class RateEstimator {
   explicit RateEstimator(uint64_t memory_bytes)
       : memory_bytes_(static_cast<double>(memory_bytes)) {}
 
+  /// Starts from an assumption that counts like a sample of `weight_bytes`, so that a few odd first
+  /// samples (cold caches, first use of memory) do not decide.
+  void Assume(double bytes_per_second, uint64_t weight_bytes) {
+    weight_ = static_cast<double>(weight_bytes);
+    weighted_seconds_ = weight_ / bytes_per_second;
+  }
+
   /// `bytes` took `seconds`. Samples without bytes or time are ignored.
   void Add(uint64_t bytes, double seconds);
 

@@ -42,7 +42,7 @@ Endpoint::Endpoint(Engine& engine, uint64_t session, const HandshakeLocal& local
       last_sent_(created_at_),
       last_heard_(created_at_),
       last_tick_(created_at_),
-      sender_(*this, engine.settings()),
+      sender_(*this, engine.settings(), peer.hello.codec_threads),
       receiver_(*this, peer.hello.segment_bytes) {}
 
 void Endpoint::Start(std::unique_ptr<Link> link) {
@@ -55,7 +55,7 @@ Status Endpoint::Post(WireHeader header, const void* payload, uint64_t payload_b
   if (link_ == nullptr) return state() == CINCH_OK ? CINCH_ERROR_PEER_LOST : state();
   header.session = peer_session_;
   header.token = peer_token_;
-  last_sent_ = Clock::now();
+  last_sent_ = engine_.coarse_now();
   const Status status = engine_.backend().Send(
       link_.get(), {reinterpret_cast<const uint8_t*>(&header), sizeof(header)}, payload,
       payload_bytes, large, std::move(done));
@@ -108,7 +108,7 @@ void Endpoint::OnArrival(std::span<const uint8_t> bytes, Payload payload) {
     if (from_peer && status != CINCH_OK) Fail(status);
     return;
   }
-  last_heard_ = Clock::now();
+  last_heard_ = engine_.coarse_now();
   Dispatch(header, payload);
   engine_.MarkDirty(shared_from_this());
 }

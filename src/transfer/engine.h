@@ -94,6 +94,8 @@ class Engine final : public BackendEvents, public std::enable_shared_from_this<E
   void MarkDirty(const std::shared_ptr<Endpoint>& endpoint);
   /// The endpoint and its link are gone.
   void RemoveEndpoint(uint64_t session);
+  /// The time as of the last progress: good enough for time-outs, and free.
+  [[nodiscard]] TimePoint coarse_now() const { return coarse_now_; }
   /// Somebody may be waiting for what just happened.
   void NotifyWaiters() { notify_ = true; }
   void QueueCallback(std::shared_ptr<Operation> operation);
@@ -109,7 +111,7 @@ class Engine final : public BackendEvents, public std::enable_shared_from_this<E
   void Lock();
   void LetOthersLock();
   void Leave();
-  bool ProgressLocked();
+  bool ProgressLocked(TimePoint now);
   void RunDirty();
   void OnLivenessEvents(const std::vector<uint64_t>& sessions);
   bool RunCallbacks();
@@ -135,6 +137,7 @@ class Engine final : public BackendEvents, public std::enable_shared_from_this<E
   int sleeping_waiters_ = 0;
   TimePoint wake_at_ = TimePoint::max();
   TimePoint next_tick_{};
+  TimePoint coarse_now_ = Clock::now();
 
   std::atomic<int64_t> polled_until_{0};  // Until when waiting threads make the progress.
   std::atomic<bool> stopping_{false};

@@ -50,6 +50,7 @@ Status PrepareHandshake(const Settings& settings, Bytes address, HandshakeLocal&
   hello.dtype = static_cast<uint32_t>(settings.dtype);
   hello.peer_timeout_milliseconds =
       static_cast<uint32_t>(std::lround(settings.peer_timeout_seconds * 1e3));
+  hello.codec_threads = settings.codec_threads;
   for (size_t i = 0; i < kDtypeTableEntries; ++i) {
     hello.dtype_sizes[i] =
         static_cast<uint8_t>(cinch_dtype_size(static_cast<cinch_dtype>(static_cast<int>(i))));
@@ -71,7 +72,8 @@ Status CheckCompatible(const Hello& ours, const Hello& theirs) {
   }
   if ((ours.required & ~theirs.capabilities) != 0 || (theirs.required & ~ours.capabilities) != 0 ||
       theirs.segment_bytes < kMinSegmentBytes || theirs.segment_bytes > kMaxSegmentBytes ||
-      theirs.peer_timeout_milliseconds < kMinPeerTimeoutMilliseconds) {
+      theirs.peer_timeout_milliseconds < kMinPeerTimeoutMilliseconds ||
+      theirs.codec_threads > kMaxCodecThreads) {
     return CINCH_ERROR_CAPABILITY_MISMATCH;
   }
   if (((ours.flags ^ theirs.flags) & kHelloHasKey) != 0) return CINCH_ERROR_AUTHENTICATION;

@@ -114,7 +114,7 @@ Bytes BuildHello(const Hello& hello) {
   Append(body, hello.flags);
   Append(body, hello.dtype);
   Append(body, hello.peer_timeout_milliseconds);
-  Append(body, hello.reserved);
+  Append(body, hello.codec_threads);
   AppendRange(body, hello.dtype_sizes);
   AppendRange(body, hello.nonce);
   return WithPrefix(HandshakeType::kHello, body);
@@ -152,7 +152,7 @@ Status ParseHello(ByteView body, Hello& hello) {
   hello.flags = reader.Read<uint32_t>();
   hello.dtype = reader.Read<uint32_t>();
   hello.peer_timeout_milliseconds = reader.Read<uint32_t>();
-  hello.reserved = reader.Read<uint32_t>();
+  hello.codec_threads = reader.Read<uint32_t>();
   reader.Read(hello.dtype_sizes);
   reader.Read(hello.nonce);
   const bool ranges = hello.protocol_min <= hello.protocol_max &&

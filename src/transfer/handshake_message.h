@@ -56,7 +56,7 @@ struct Hello {
   uint32_t flags = 0;  ///< kHelloHasKey.
   uint32_t dtype = 0;  ///< What the engine is for.
   uint32_t peer_timeout_milliseconds = 0;
-  uint32_t reserved = 0;
+  uint32_t codec_threads = 0;                             ///< How many decode at once.
   std::array<uint8_t, kDtypeTableEntries> dtype_sizes{};  ///< Element bytes by value; 0: unknown.
   std::array<uint8_t, kNonceBytes> nonce{};
 };

@@ -93,7 +93,7 @@ void Receiver::OnSegment(const WireHeader& header, const Payload& payload) {
     return endpoint_.Fail(CINCH_ERROR_PROTOCOL);
   }
   incoming->arrived_bytes += header.bytes;
-  incoming->last_activity = Clock::now();
+  incoming->last_activity = endpoint_.engine().coarse_now();
   if (incoming->status != CINCH_OK) return backend.Drop(payload);
   ++pending_segments_;
   incoming->pending.push_back(
@@ -185,7 +185,7 @@ void Receiver::OnDecoded(const IncomingPointer& incoming, const ArrivedSegment& 
 // A segment's bytes are where they belong.
 void Receiver::Advance(const IncomingPointer& incoming, const ArrivedSegment& segment) {
   incoming->done_bytes += segment.bytes;
-  incoming->last_activity = Clock::now();
+  incoming->last_activity = endpoint_.engine().coarse_now();
   endpoint_.Measure(incoming->operation.get(),
                     [&](Metrics& metrics) { metrics.payload_bytes += segment.bytes; });
   if (incoming->done_bytes == incoming->header.bytes) Finish(incoming);
@@ -228,7 +228,7 @@ void Receiver::EndOperation(const IncomingPointer& incoming, Status status) {
 void Receiver::FailIncoming(const IncomingPointer& incoming, Status reason, bool tell_peer) {
   if (incoming->status != CINCH_OK) return;
   incoming->status = reason;
-  incoming->last_activity = Clock::now();
+  incoming->last_activity = endpoint_.engine().coarse_now();
   DropPending(*incoming);
   if (tell_peer && endpoint_.open()) {
     endpoint_.PostControl(WireType::kDone, incoming->header.id, reason);

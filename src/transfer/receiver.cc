@@ -47,7 +47,7 @@ void Receiver::OnBegin(const WireHeader& header, const Payload& payload) {
   }
   auto incoming = std::make_shared<Incoming>();
   incoming->header = header;
-  incoming->last_activity = Clock::now();
+  incoming->last_activity = endpoint_.engine().coarse_now();
   switch (header.type) {
     case WireType::kMessage:
       return BeginMessage(incoming, payload);
@@ -178,7 +178,7 @@ Status Receiver::Post(const std::shared_ptr<Operation>& operation, PieceList pie
   }
   if (!endpoint_.open()) return endpoint_.state();
   if (posted_.size() + incoming_.size() >= CINCH_MAX_PENDING_OPERATIONS) return CINCH_ERROR_BUSY;
-  posted_.push_back({operation, std::move(pieces), Clock::now()});
+  posted_.push_back({operation, std::move(pieces), endpoint_.engine().coarse_now()});
   return CINCH_OK;
 }
 
@@ -216,7 +216,7 @@ bool Receiver::TryMatch(const std::shared_ptr<Operation>& operation, PieceList& 
   CountMatched();
   incoming->operation = operation;
   incoming->destination = std::move(pieces);
-  incoming->last_activity = Clock::now();
+  incoming->last_activity = endpoint_.engine().coarse_now();
   Activate(incoming);
   return true;
 }
@@ -269,8 +269,8 @@ void Receiver::Activate(const IncomingPointer& incoming) {
 }
 
 void Receiver::ExpectReply(const std::shared_ptr<Outgoing>& request) {
-  reads_[request->id] = {request->operation, request->pieces, request->total_bytes, Clock::now(),
-                         CINCH_OK};
+  reads_[request->id] = {request->operation, request->pieces, request->total_bytes,
+                         endpoint_.engine().coarse_now(), CINCH_OK};
 }
 
 }  // namespace cinch::transfer

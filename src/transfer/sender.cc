@@ -33,14 +33,16 @@ bool Expired(const Outgoing& outgoing, TimePoint now) {
 
 }  // namespace
 
-Sender::Sender(Endpoint& endpoint, const Settings& settings)
+Sender::Sender(Endpoint& endpoint, const Settings& settings, uint32_t peer_codec_threads)
     : endpoint_(endpoint),
       settings_(settings),
       staging_(cinch_compress_bound(settings.segment_bytes)),
       pacer_(settings.link_gbps),
-      policy_(settings.codec_threads, kMinSegmentBytes) {}
+      policy_({settings.codec_threads, std::max(peer_codec_threads, 1u), kMinSegmentBytes}) {}
 
-void Sender::Touch(Outgoing& outgoing) const { outgoing.last_activity = Clock::now(); }
+void Sender::Touch(Outgoing& outgoing) const {
+  outgoing.last_activity = endpoint_.engine().coarse_now();
+}
 
 std::shared_ptr<Outgoing> Sender::Find(uint64_t id) const {
   const auto found = std::ranges::find(active_, id, [](const auto& each) { return each->id; });

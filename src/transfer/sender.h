@@ -78,7 +78,7 @@ struct Outgoing {
 /// The sending direction of an endpoint. Needs the engine's lock.
 class Sender {
  public:
-  Sender(Endpoint& endpoint, const Settings& settings);
+  Sender(Endpoint& endpoint, const Settings& settings, uint32_t peer_codec_threads);
 
   /// Takes what goes out. A small message may be complete on return.
   /// OK, BUSY.

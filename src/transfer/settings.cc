@@ -11,7 +11,6 @@ namespace cinch::transfer {
 namespace {
 
 constexpr double kMaxSeconds = 24 * 3600;
-constexpr uint32_t kMaxCodecThreads = 1024;
 
 // A key file is a line; anything this long is some other file.
 constexpr size_t kMaxKeyFileBytes = 4096;

@@ -13,6 +13,7 @@ namespace cinch::transfer {
 inline constexpr uint64_t kMinSegmentBytes = uint64_t{64} << 10;
 inline constexpr uint64_t kMaxSegmentBytes = uint64_t{4} << 20;
 inline constexpr uint64_t kSegmentGranularityBytes = uint64_t{32} << 10;  // One block of a frame.
+inline constexpr uint32_t kMaxCodecThreads = 1024;
 inline constexpr size_t kMinKeyBytes = 16;
 inline constexpr double kDefaultPeerTimeoutSeconds = 10;
 inline constexpr double kDefaultHandshakeTimeoutSeconds = 5;

@@ -13,6 +13,8 @@ constexpr uint64_t kMegabyte = uint64_t{1} << 20;
 constexpr double kGigabyte = 1e9;
 constexpr uint64_t kFirstSegment = uint64_t{64} << 10;
 
+constexpr PolicyOptions kOneThread{1, 1, kFirstSegment};
+
 CostInputs Inputs(double link, double codec, double kept = 0.67, uint64_t bytes = 64 * kMegabyte) {
   CostInputs inputs;
   inputs.message_bytes = bytes;
@@ -78,6 +80,16 @@ TEST(RateEstimator, FollowsTheRateByBytes) {
   EXPECT_NEAR(rate.bytes_per_second(), kMegabyte * 500, kMegabyte);
   rate.Add(64, 1);  // One late straggler does not count like a megabyte would,
   EXPECT_GT(rate.bytes_per_second(), kMegabyte * 10);
+}
+
+TEST(RateEstimator, AnAssumptionOutweighsAnOddFirstSample) {
+  RateEstimator rate(64 * kMegabyte);
+  rate.Assume(2 * kGigabyte, 4 * kMegabyte);
+  EXPECT_TRUE(rate.known());
+  rate.Add(65536, 65536 / (0.1 * kGigabyte));
+  EXPECT_GT(rate.bytes_per_second(), 1.5 * kGigabyte);
+  for (int i = 0; i < 300; ++i) rate.Add(kMegabyte, kMegabyte / (8 * kGigabyte));
+  EXPECT_NEAR(rate.bytes_per_second(), 8 * kGigabyte, 0.1 * kGigabyte);
 }
 
 TEST(LinkEstimator, CompressedSegmentsAreALowerBound) {
@@ -164,8 +176,8 @@ double Simulate(MessagePolicy& policy, double link, double codec, double kept, M
 }
 
 TEST(MessagePolicy, CompressesOverASlowLinkOnly) {
-  MessagePolicy slow(1, kFirstSegment);
-  MessagePolicy fast(1, kFirstSegment);
+  MessagePolicy slow(kOneThread);
+  MessagePolicy fast(kOneThread);
   for (int i = 0; i < 5; ++i) {
     Simulate(slow, 0.25 * kGigabyte, 4 * kGigabyte, 0.67, Mode::kAuto);
     Simulate(fast, 20 * kGigabyte, 4 * kGigabyte, 0.67, Mode::kAuto);
@@ -178,18 +190,18 @@ TEST(MessagePolicy, CompressesOverASlowLinkOnly) {
 }
 
 TEST(MessagePolicy, LearnsWithinTheFirstMessage) {
-  MessagePolicy policy(1, kFirstSegment);
+  MessagePolicy policy(kOneThread);
   EXPECT_GT(Simulate(policy, 0.25 * kGigabyte, 4 * kGigabyte, 0.67, Mode::kAuto), 0.9);
 }
 
 TEST(MessagePolicy, GivesUpOnIncompressibleData) {
-  MessagePolicy policy(1, kFirstSegment);
+  MessagePolicy policy(kOneThread);
   EXPECT_LT(Simulate(policy, 0.25 * kGigabyte, 4 * kGigabyte, 1.0, Mode::kAuto), 0.1);
   EXPECT_EQ(Simulate(policy, 0.25 * kGigabyte, 4 * kGigabyte, 1.0, Mode::kAuto), 0);
 }
 
 TEST(MessagePolicy, FollowsALinkThatGetsFaster) {
-  MessagePolicy policy(1, kFirstSegment);
+  MessagePolicy policy(kOneThread);
   for (int i = 0; i < 3; ++i) {
     Simulate(policy, 0.25 * kGigabyte, 4 * kGigabyte, 0.67, Mode::kAuto);
   }
@@ -206,14 +218,24 @@ TEST(MessagePolicy, FollowsALinkThatGetsFaster) {
   EXPECT_GT(fraction, 0.9);
 }
 
+// The first segments of a process are slow: that must not end compression for good.
+TEST(MessagePolicy, ASlowFirstSegmentDoesNotDecide) {
+  MessagePolicy policy(kOneThread);
+  MessagePlan plan = policy.Begin({Mode::kAuto, CINCH_DTYPE_BF16, 64 * kMegabyte, "tensor"});
+  EXPECT_TRUE(policy.CompressNext(plan, 65536, 64 * kMegabyte));
+  policy.OnEncoded(plan, 65536, 44000, 65536 / (0.1 * kGigabyte));
+  policy.OnPeerDecoded(65536, 65536 / (0.1 * kGigabyte));
+  EXPECT_GT(Simulate(policy, 0.25 * kGigabyte, 4 * kGigabyte, 0.67, Mode::kAuto), 0.9);
+}
+
 TEST(MessagePolicy, PinsArePins) {
-  MessagePolicy policy(1, kFirstSegment);
+  MessagePolicy policy(kOneThread);
   EXPECT_EQ(Simulate(policy, 0.25 * kGigabyte, 4 * kGigabyte, 0.67, Mode::kRaw), 0);
   EXPECT_EQ(Simulate(policy, 50 * kGigabyte, 4 * kGigabyte, 1.0, Mode::kCompressed), 1);
 }
 
 TEST(MessagePolicy, SmallMessagesAreNotAskedAbout) {
-  MessagePolicy policy(1, kFirstSegment);
+  MessagePolicy policy(kOneThread);
   MessagePlan plan = policy.Begin({Mode::kCompressed, CINCH_DTYPE_BF16, 8, ""});
   EXPECT_FALSE(policy.CompressNext(plan, 8, 8));
   EXPECT_EQ(policy.counters().small_messages, 1u);
