@@ -17,6 +17,12 @@ set(CINCH_TEST_ENVIRONMENT
     "ASAN_OPTIONS=detect_stack_use_after_return=1:suppressions=${PROJECT_SOURCE_DIR}/tests/support/asan.supp"
     "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp"
     "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=${PROJECT_SOURCE_DIR}/tests/support/tsan.supp")
+if("thread" IN_LIST CINCH_SANITIZE)
+  # UCX patches the process's memory calls as soon as it is loaded; the thread sanitizer does not
+  # survive that where a thread ends.
+  list(APPEND CINCH_TEST_ENVIRONMENT UCX_MEM_MMAP_HOOK_MODE=none UCX_MEM_MALLOC_HOOKS=no
+       UCX_MEM_MALLOC_RELOC=no)
+endif()
 
 # Gives an already added ctest test the environment and time limit that all of ours have.
 function(cinch_set_test_properties name)
