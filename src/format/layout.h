@@ -14,7 +14,6 @@ namespace cinch::format {
 inline constexpr uint32_t kMagic = 0x48434E43;  // "CNCH"
 inline constexpr uint16_t kVersion = 1;
 inline constexpr uint32_t kBlockBytes = 32768;
-inline constexpr uint32_t kTileElements = 1024;
 inline constexpr uint32_t kPayloadUnitBytes = 16;
 inline constexpr uint32_t kLevels = 4;
 inline constexpr uint32_t kCodedLevelSymbols = 3;
@@ -60,10 +59,17 @@ struct Codebook {
 };
 static_assert(sizeof(Codebook) == 4);
 
+/// Section 5: how many elements of the block escaped each level. The last are raw bytes.
+struct EscapeCounts {
+  uint16_t count[kLevels];
+};
+static_assert(sizeof(EscapeCounts) == 8);
+
 inline constexpr uint32_t kStoredDataOffset = 16;    // header and 8 reserved bytes
 inline constexpr uint32_t kConstantPayloadBytes = 16;
 inline constexpr uint32_t kCodebookOffset = 8;
-inline constexpr uint32_t kTileEndOffset = 12;
+inline constexpr uint32_t kEscapeCountOffset = 12;
+inline constexpr uint32_t kResidueOffset = 24;
 /// No block's payload is larger than this: stored is always possible.
 inline constexpr uint32_t kMaxBlockPayloadBytes = kStoredDataOffset + kBlockBytes;
 
@@ -98,7 +104,7 @@ CINCH_HOST_DEVICE constexpr uint64_t FrameBound(uint64_t original_bytes) {
          (tail != 0 ? StoredPayloadBytes(tail) : 0);
 }
 
-/// Section 5.1: how many bytes a field of `bits` bits takes for `elements` elements of a tile.
+/// Section 5.1: how many bytes a field of `bits` bits takes for `elements` elements.
 CINCH_HOST_DEVICE constexpr uint32_t FieldBytes(uint32_t bits, uint32_t elements) {
   uint32_t bytes = (bits / 8) * elements;
   if ((bits & 4) != 0) bytes += (elements + 1) / 2;
@@ -144,30 +150,24 @@ CINCH_HOST_DEVICE constexpr bool IsValidCodebook(const Codebook& codebook, uint3
   return true;
 }
 
-/// Where things are in a cascade block.
+/// Section 5.2: the bytes of the codes of a level whose list has `entries` entries.
+CINCH_HOST_DEVICE constexpr uint32_t CodeListBytes(uint32_t entries) { return (entries + 3) / 4; }
+
+/// The size of a block's coded part.
+CINCH_HOST_DEVICE constexpr uint32_t CodedBytes(const EscapeCounts& escapes) {
+  return CodeListBytes(escapes.count[0]) + CodeListBytes(escapes.count[1]) +
+         CodeListBytes(escapes.count[2]) + escapes.count[3];
+}
+
+/// Where things are in a cascade block, from its payload's start.
 struct CascadeLayout {
   DtypeTraits traits;
-  uint32_t elements;       ///< m
-  uint32_t tiles;          ///< T
-  uint32_t tail_bytes;     ///< n mod W
-  uint32_t level0_bits;
-  uint32_t plane_bits;     ///< Residue bits that are stored: R less 8 for each zero plane.
-  uint32_t residue_offset; ///< Of tile 0, from the payload's start: where the plain part begins.
-  uint32_t code_offset;    ///< Of tile 0's level-0 codes.
-  uint32_t coded_offset;   ///< Of tile 0's coded part: where the plain part ends.
+  uint32_t elements;      ///< m
+  uint32_t tail_bytes;    ///< n mod W
+  uint32_t plane_bits;    ///< Residue bits that are stored: R less 8 for each zero plane.
+  uint32_t code_offset;   ///< Of the level-0 codes; the residues end here.
+  uint32_t coded_offset;  ///< Of the coded part; the plain part ends here.
 
-  CINCH_HOST_DEVICE constexpr uint32_t TileElements(uint32_t tile) const {
-    const uint32_t left = elements - tile * kTileElements;
-    return left < kTileElements ? left : kTileElements;
-  }
-  /// Where tile `tile`'s residues start, from the payload's start.
-  CINCH_HOST_DEVICE constexpr uint32_t ResidueOffset(uint32_t tile) const {
-    return residue_offset + tile * FieldBytes(plane_bits, kTileElements);
-  }
-  /// Where tile `tile`'s level-0 codes start, from the payload's start.
-  CINCH_HOST_DEVICE constexpr uint32_t CodeOffset(uint32_t tile) const {
-    return code_offset + tile * FieldBytes(level0_bits, kTileElements);
-  }
   /// The payload's size for a coded part of `coded_bytes` bytes.
   CINCH_HOST_DEVICE constexpr uint32_t PayloadBytes(uint32_t coded_bytes) const {
     return static_cast<uint32_t>(
@@ -182,16 +182,10 @@ CINCH_HOST_DEVICE constexpr CascadeLayout MakeCascadeLayout(uint32_t dtype, uint
   CascadeLayout layout{};
   layout.traits = TraitsOf(dtype);
   layout.elements = length_bytes / layout.traits.element_bytes;
-  layout.tiles = static_cast<uint32_t>(CeilDivide(layout.elements, kTileElements));
   layout.tail_bytes = length_bytes % layout.traits.element_bytes;
-  layout.level0_bits = level0_bits;
   layout.plane_bits = layout.traits.residue_bits - 8 * CountBits(zero_planes);
-  layout.residue_offset = static_cast<uint32_t>(AlignUp(kTileEndOffset + 2 * layout.tiles, 8));
-  const uint32_t full_tiles = layout.elements / kTileElements;
-  const uint32_t last_elements = layout.elements % kTileElements;
-  layout.code_offset =
-      layout.ResidueOffset(full_tiles) + FieldBytes(layout.plane_bits, last_elements);
-  layout.coded_offset = layout.CodeOffset(full_tiles) + FieldBytes(level0_bits, last_elements);
+  layout.code_offset = kResidueOffset + FieldBytes(layout.plane_bits, layout.elements);
+  layout.coded_offset = layout.code_offset + FieldBytes(level0_bits, layout.elements);
   return layout;
 }
 

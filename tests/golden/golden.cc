@@ -30,7 +30,7 @@ struct Recipe {
   size_t size_bytes;
 };
 
-/// One of each dtype and kind that differ in layout; sizes small, with partial tiles and tails.
+/// One of each dtype and kind that differ in layout; sizes small, with partial bytes and tails.
 std::map<std::string, Recipe> Recipes() {
   std::map<std::string, Recipe> recipes;
   const auto add = [&](DataKind kind, cinch_dtype dtype, size_t size_bytes) {
@@ -105,7 +105,8 @@ std::map<std::string, Bytes> Rejects() {
       {"level0_bits.CINCH_ERROR_FRAME_BLOCK", Spoilt(good, block + 6, {4})},
       {"zero_planes.CINCH_ERROR_FRAME_BLOCK", Spoilt(good, block + 7, {2})},
       {"codebook.CINCH_ERROR_FRAME_BLOCK", Spoilt(good, block + 8, {254})},
-      {"tile_end.CINCH_ERROR_FRAME_BLOCK", Spoilt(good, block + 12, {0xFF, 0xFF})},
+      {"escapes.CINCH_ERROR_FRAME_BLOCK", Spoilt(good, block + 12, {0xFF, 0xFF})},
+      {"escapes_moved.CINCH_ERROR_FRAME_BLOCK", Spoilt(good, block + 20, {1})},
       {"checksum.CINCH_ERROR_FRAME_CHECKSUM", Spoilt(good, block, {0, 0, 0, 0})},
       {"truncated.CINCH_ERROR_FRAME_TRUNCATED", Bytes(good.begin(), good.end() - 16)},
       {"trailing.CINCH_ERROR_FRAME_TRAILING", trailing},

@@ -35,15 +35,15 @@ Status CountBlock(const FrameView& view, uint64_t block, cinch_frame_info* info)
   }
   const format::CascadeLayout layout = format::MakeCascadeLayout(
       header.dtype, length_bytes, header.level0_bits, header.zero_planes);
-  if (layout.elements == 0 || payload_bytes < layout.PayloadBytes(0)) {
+  if (payload_bytes < format::kResidueOffset) return CINCH_ERROR_FRAME_BLOCK;
+  format::EscapeCounts escapes;
+  std::memcpy(&escapes, payload + format::kEscapeCountOffset, sizeof escapes);
+  const uint32_t coded_bytes = format::CodedBytes(escapes);
+  if (layout.elements == 0 || payload_bytes != layout.PayloadBytes(coded_bytes)) {
     return CINCH_ERROR_FRAME_BLOCK;
   }
-  uint16_t coded_bytes;
-  std::memcpy(&coded_bytes, payload + format::kTileEndOffset + 2 * (layout.tiles - 1),
-              sizeof coded_bytes);
-  if (payload_bytes != layout.PayloadBytes(coded_bytes)) return CINCH_ERROR_FRAME_BLOCK;
   ++info->cascade_blocks;
-  info->plain_bytes += layout.coded_offset - layout.residue_offset + layout.tail_bytes;
+  info->plain_bytes += layout.coded_offset - format::kResidueOffset + layout.tail_bytes;
   info->coded_bytes += coded_bytes;
   return CINCH_OK;
 }

@@ -38,114 +38,115 @@ Status DecodeConstant(const BlockPayload& payload, uint8_t* output) {
   return CINCH_OK;
 }
 
-/// A tile's coded part (5.2): resolves the symbols of `escaped`, positions into `symbols`.
-/// False when the bytes are not exactly what the codes need.
-bool DecodeCoded(const format::Codebook& codebook, uint32_t level0_bits, uint32_t symbol_bits,
-                 const uint8_t* bytes, uint32_t coded_bytes, std::vector<uint32_t> escaped,
+/// What a cascade block says of itself before its fields.
+struct Cascade {
+  format::BlockHeader header;
+  format::Codebook codebook;
+  format::EscapeCounts escapes;
+  format::CascadeLayout layout;
+
+  uint32_t SymbolOf(uint32_t level, uint32_t code) const {
+    return format::SymbolOf(codebook, header.level0_bits, level, code);
+  }
+};
+
+/// Section 5.2: resolves the symbols of `escaped`, positions into `symbols`, from the coded part.
+/// False when the codes do not bear out the counts.
+bool DecodeCoded(const Cascade& cascade, const uint8_t* coded, std::vector<uint32_t> escaped,
                  std::vector<uint32_t>* symbols) {
-  uint32_t at = 0;
   for (uint32_t level = 1; level < format::kLevels; ++level) {
-    const auto code_bytes = static_cast<uint32_t>(format::CeilDivide(escaped.size(), 4));
-    if (coded_bytes - at < code_bytes) return false;
+    if (escaped.size() != cascade.escapes.count[level - 1]) return false;
+    std::vector<uint64_t> codes;
+    const auto entries = static_cast<uint32_t>(escaped.size());
+    if (!ReadField(coded, entries, 2, 0, &codes)) return false;
+    coded += format::CodeListBytes(entries);
     std::vector<uint32_t> still_escaped;
-    for (uint32_t j = 0; j < 4 * code_bytes; ++j) {
-      const uint32_t code = (bytes[at + j / 4] >> (2 * (j % 4))) & 3U;
-      if (j >= escaped.size()) {
-        if (code != 0) return false;
-      } else if (code == format::kCodedEscape) {
+    for (uint32_t j = 0; j < entries; ++j) {
+      const auto code = static_cast<uint32_t>(codes[j]);
+      if (code == format::kCodedEscape) {
         still_escaped.push_back(escaped[j]);
       } else {
-        (*symbols)[escaped[j]] = format::SymbolOf(codebook, level0_bits, level, code);
+        (*symbols)[escaped[j]] = cascade.SymbolOf(level, code);
       }
     }
-    at += code_bytes;
     escaped = std::move(still_escaped);
   }
-  if (coded_bytes - at != escaped.size()) return false;
+  if (escaped.size() != cascade.escapes.count[format::kLevels - 1]) return false;
   for (const uint32_t element : escaped) {
-    const uint32_t symbol = bytes[at++];
-    if (symbol >= (1U << symbol_bits)) return false;
+    const uint32_t symbol = *coded++;
+    if (symbol >= (1U << cascade.layout.traits.symbol_bits)) return false;
     (*symbols)[element] = symbol;
   }
   return true;
 }
 
-/// One tile of the block at `payload`, whose coded part is [coded, coded + coded_bytes).
-bool DecodeTile(const format::BlockHeader& header, const format::CascadeLayout& layout,
-                const format::Codebook& codebook, uint32_t tile, const uint8_t* payload,
-                const uint8_t* coded, uint32_t coded_bytes, std::vector<uint64_t>* elements) {
-  const uint32_t count = layout.TileElements(tile);
-  std::vector<uint64_t> codes;
+/// Section 5.1 and on: all elements of the block whose payload, of the right size, is `payload`.
+bool DecodeElements(const Cascade& cascade, const uint8_t* payload,
+                    std::vector<uint64_t>* elements) {
+  const format::CascadeLayout& layout = cascade.layout;
+  const uint32_t level0_bits = cascade.header.level0_bits;
   std::vector<uint64_t> residues;
-  if (!ReadField(payload + layout.CodeOffset(tile), count, header.level0_bits, 0, &codes) ||
-      !ReadField(payload + layout.ResidueOffset(tile), count, layout.traits.residue_bits,
-                 header.zero_planes, &residues)) {
+  std::vector<uint64_t> codes;
+  if (!ReadField(payload + format::kResidueOffset, layout.elements, layout.traits.residue_bits,
+                 cascade.header.zero_planes, &residues) ||
+      !ReadField(payload + layout.code_offset, layout.elements, level0_bits, 0, &codes)) {
     return false;
   }
-  std::vector<uint32_t> symbols(count);
+  std::vector<uint32_t> symbols(layout.elements);
   std::vector<uint32_t> escaped;
-  const uint32_t escape = format::WindowWidth(header.level0_bits, 0);
-  for (uint32_t j = 0; j < count; ++j) {
-    if (codes[j] == escape) {
+  const uint32_t escape = format::WindowWidth(level0_bits, 0);
+  for (uint32_t j = 0; j < layout.elements; ++j) {
+    const auto code = static_cast<uint32_t>(codes[j]);
+    if (code == escape) {
       escaped.push_back(j);
     } else {
-      const auto code = static_cast<uint32_t>(codes[j]);
-      symbols[j] = format::SymbolOf(codebook, header.level0_bits, 0, code);
+      symbols[j] = cascade.SymbolOf(0, code);
     }
   }
-  if (!DecodeCoded(codebook, header.level0_bits, layout.traits.symbol_bits, coded, coded_bytes,
-                   std::move(escaped), &symbols)) {
+  if (!DecodeCoded(cascade, payload + layout.coded_offset, std::move(escaped), &symbols)) {
     return false;
   }
-  for (uint32_t j = 0; j < count; ++j) {
-    elements->push_back(format::Join(header.dtype, {symbols[j], residues[j]}));
+  for (uint32_t j = 0; j < layout.elements; ++j) {
+    elements->push_back(format::Join(cascade.header.dtype, {symbols[j], residues[j]}));
   }
   return true;
 }
 
-Status DecodeCascade(const BlockPayload& payload, const format::BlockHeader& header,
-                     uint8_t* output) {
-  if (!format::IsBlockDtype(header.dtype) || header.level0_bits > format::kMaxLevel0Bits) {
-    return CINCH_ERROR_FRAME_BLOCK;
+/// Reads and checks everything before the fields, so that all sizes and offsets hold.
+bool ReadCascade(const BlockPayload& payload, const format::BlockHeader& header, Cascade* cascade) {
+  if (payload.payload_bytes < format::kResidueOffset || !format::IsBlockDtype(header.dtype) ||
+      header.level0_bits > format::kMaxLevel0Bits) {
+    return false;
   }
   const format::DtypeTraits traits = format::TraitsOf(header.dtype);
-  if ((header.zero_planes >> (traits.residue_bits / 8)) != 0) return CINCH_ERROR_FRAME_BLOCK;
-  const format::CascadeLayout layout = format::MakeCascadeLayout(
-      header.dtype, payload.length_bytes, header.level0_bits, header.zero_planes);
-  if (layout.elements == 0 || payload.payload_bytes < layout.PayloadBytes(0)) {
-    return CINCH_ERROR_FRAME_BLOCK;
-  }
+  if ((header.zero_planes >> (traits.residue_bits / 8)) != 0) return false;
+  cascade->header = header;
+  cascade->layout = format::MakeCascadeLayout(header.dtype, payload.length_bytes,
+                                              header.level0_bits, header.zero_planes);
+  std::memcpy(&cascade->codebook, payload.bytes + format::kCodebookOffset,
+              sizeof cascade->codebook);
+  std::memcpy(&cascade->escapes, payload.bytes + format::kEscapeCountOffset,
+              sizeof cascade->escapes);
+  const uint32_t payload_bytes = cascade->layout.PayloadBytes(format::CodedBytes(cascade->escapes));
+  return cascade->layout.elements != 0 && payload.payload_bytes == payload_bytes &&
+         payload_bytes < format::StoredPayloadBytes(payload.length_bytes) &&
+         format::IsValidCodebook(cascade->codebook, header.level0_bits, traits.symbol_bits);
+}
 
-  format::Codebook codebook;
-  std::memcpy(&codebook, payload.bytes + format::kCodebookOffset, sizeof codebook);
-  if (!format::IsValidCodebook(codebook, header.level0_bits, traits.symbol_bits)) {
-    return CINCH_ERROR_FRAME_BLOCK;
-  }
-  const auto tile_end = [&](uint32_t tile) {
-    return static_cast<uint32_t>(
-        LoadLittle(payload.bytes + format::kTileEndOffset + 2 * tile, 2));
-  };
-  const uint32_t coded_bytes = tile_end(layout.tiles - 1);
-  if (payload.payload_bytes != layout.PayloadBytes(coded_bytes)) return CINCH_ERROR_FRAME_BLOCK;
-  const uint8_t* tail = payload.bytes + layout.coded_offset + coded_bytes;
-  if (!AllZero(payload.bytes + format::kTileEndOffset + 2 * layout.tiles,
-               payload.bytes + layout.residue_offset) ||
+Status DecodeCascade(const BlockPayload& payload, const format::BlockHeader& header,
+                     uint8_t* output) {
+  Cascade cascade;
+  if (!ReadCascade(payload, header, &cascade)) return CINCH_ERROR_FRAME_BLOCK;
+  const format::CascadeLayout& layout = cascade.layout;
+  const uint8_t* tail =
+      payload.bytes + layout.coded_offset + format::CodedBytes(cascade.escapes);
+  if (!AllZero(payload.bytes + format::kEscapeCountOffset + sizeof cascade.escapes,
+               payload.bytes + format::kResidueOffset) ||
       !AllZero(tail + layout.tail_bytes, payload.bytes + payload.payload_bytes)) {
     return CINCH_ERROR_FRAME_BLOCK;
   }
-
   std::vector<uint64_t> elements;
-  uint32_t coded_begin = 0;
-  for (uint32_t tile = 0; tile < layout.tiles; ++tile) {
-    const uint32_t coded_end = tile_end(tile);
-    if (coded_end < coded_begin || coded_end > coded_bytes) return CINCH_ERROR_FRAME_BLOCK;
-    if (!DecodeTile(header, layout, codebook, tile, payload.bytes,
-                    payload.bytes + layout.coded_offset + coded_begin, coded_end - coded_begin,
-                    &elements)) {
-      return CINCH_ERROR_FRAME_BLOCK;
-    }
-    coded_begin = coded_end;
-  }
+  if (!DecodeElements(cascade, payload.bytes, &elements)) return CINCH_ERROR_FRAME_BLOCK;
   StoreElements(header.dtype, elements, output);
   std::copy(tail, tail + layout.tail_bytes, output + payload.length_bytes - layout.tail_bytes);
   return CINCH_OK;

@@ -117,20 +117,20 @@ uint32_t CodeOf(const CodebookChoice& choice, uint32_t level, uint64_t symbol) {
   return code;
 }
 
-/// A tile's coded part (5.2) from the symbols that escaped level 0.
+/// Section 5.2: appends the codes of the symbols that escaped level 0 and counts the escapes.
 void WriteCoded(const CodebookChoice& choice, std::vector<uint64_t> escaped,
-                std::vector<uint8_t>* out) {
+                format::EscapeCounts* escapes, std::vector<uint8_t>* out) {
+  escapes->count[0] = static_cast<uint16_t>(escaped.size());
   for (uint32_t level = 1; level < format::kLevels; ++level) {
-    const size_t start = out->size();
-    out->resize(start + format::CeilDivide(escaped.size(), 4), 0);
+    std::vector<uint64_t> codes;
     std::vector<uint64_t> still_escaped;
-    for (size_t j = 0; j < escaped.size(); ++j) {
-      const uint32_t code = CodeOf(choice, level, escaped[j]);
-      if (code == format::kCodedEscape) still_escaped.push_back(escaped[j]);
-      uint8_t& byte = (*out)[start + j / 4];
-      byte = static_cast<uint8_t>(byte | (code << (2 * (j % 4))));
+    for (const uint64_t symbol : escaped) {
+      codes.push_back(CodeOf(choice, level, symbol));
+      if (codes.back() == format::kCodedEscape) still_escaped.push_back(symbol);
     }
+    WriteField(codes, 2, 0, out);
     escaped = std::move(still_escaped);
+    escapes->count[level] = static_cast<uint16_t>(escaped.size());
   }
   for (const uint64_t symbol : escaped) out->push_back(static_cast<uint8_t>(symbol));
 }
@@ -139,38 +139,27 @@ void WriteCoded(const CodebookChoice& choice, std::vector<uint64_t> escaped,
 std::optional<std::vector<uint8_t>> CascadeBody(const BlockInput& input, const SplitBlock& block,
                                                 const CodebookChoice& choice,
                                                 uint32_t zero_planes) {
+  std::vector<uint64_t> codes;
+  std::vector<uint64_t> escaped;
+  for (const uint64_t symbol : block.symbols) {
+    codes.push_back(CodeOf(choice, 0, symbol));
+    if (codes.back() == format::WindowWidth(choice.level0_bits, 0)) escaped.push_back(symbol);
+  }
+  constexpr size_t kBodyOffset = sizeof(format::BlockHeader);
+  std::vector<uint8_t> body(format::kResidueOffset - kBodyOffset, 0);
+  WriteField(block.residues, format::TraitsOf(block.dtype).residue_bits, zero_planes, &body);
+  WriteField(codes, choice.level0_bits, 0, &body);
+  format::EscapeCounts escapes;
+  WriteCoded(choice, std::move(escaped), &escapes, &body);
+  std::memcpy(&body[format::kCodebookOffset - kBodyOffset], &choice.codebook,
+              sizeof choice.codebook);
+  std::memcpy(&body[format::kEscapeCountOffset - kBodyOffset], &escapes, sizeof escapes);
+
   const format::CascadeLayout layout = format::MakeCascadeLayout(
       block.dtype, input.length_bytes, choice.level0_bits, zero_planes);
-  std::vector<uint8_t> residues;
-  std::vector<uint8_t> codes;
-  std::vector<uint8_t> coded;
-  std::vector<uint8_t> body(layout.residue_offset - sizeof(format::BlockHeader), 0);
-  std::memcpy(body.data(), &choice.codebook, sizeof choice.codebook);
-  const uint32_t escape = format::WindowWidth(choice.level0_bits, 0);
-  for (uint32_t tile = 0; tile < layout.tiles; ++tile) {
-    const auto begin = static_cast<long>(tile * format::kTileElements);
-    const auto end = begin + layout.TileElements(tile);
-    std::vector<uint64_t> tile_codes;
-    std::vector<uint64_t> escaped;
-    for (long j = begin; j < end; ++j) {
-      const uint64_t symbol = block.symbols[static_cast<size_t>(j)];
-      tile_codes.push_back(CodeOf(choice, 0, symbol));
-      if (tile_codes.back() == escape) escaped.push_back(symbol);
-    }
-    WriteField({block.residues.begin() + begin, block.residues.begin() + end},
-               layout.traits.residue_bits, zero_planes, &residues);
-    WriteField(tile_codes, choice.level0_bits, 0, &codes);
-    WriteCoded(choice, std::move(escaped), &coded);
-    if (coded.size() > 0xFFFF) return std::nullopt;
-    StoreLittle(coded.size(), 2,
-                &body[format::kTileEndOffset - sizeof(format::BlockHeader) + 2 * tile]);
-  }
-  for (const auto& part : {residues, codes, coded}) {
-    body.insert(body.end(), part.begin(), part.end());
-  }
   const uint8_t* end = input.bytes + input.length_bytes;
   body.insert(body.end(), end - layout.tail_bytes, end);
-  if (layout.PayloadBytes(static_cast<uint32_t>(coded.size())) >=
+  if (layout.PayloadBytes(format::CodedBytes(escapes)) >=
       format::StoredPayloadBytes(input.length_bytes)) {
     return std::nullopt;
   }
