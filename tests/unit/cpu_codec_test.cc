@@ -213,8 +213,8 @@ std::vector<uint8_t> Mutate(std::vector<uint8_t> payload, std::mt19937_64& rando
     case 1:
       payload[any_byte(payload.size())] = static_cast<uint8_t>(random());
       break;
-    case 2:  // The header, codebook and tile ends are where structure is.
-      payload[4 + any_byte(92) % (payload.size() - 4)] = static_cast<uint8_t>(random());
+    case 2:  // The header, codebook and counts are where structure is.
+      payload[4 + any_byte(20) % (payload.size() - 4)] = static_cast<uint8_t>(random());
       break;
     case 3:
       payload.resize(16 * (1 + random() % (payload.size() / 16)));
@@ -265,33 +265,88 @@ TEST_P(CpuCodecTest, JudgesWrongLengthsAndChecksumsAsThePlainCodecDoes) {
   }
 }
 
-/// A payload with a valid cascade header and anything behind it.
+/// Counts of escapes that descend, mostly as steeply as real ones.
+format::EscapeCounts InventCounts(uint32_t elements, std::mt19937_64& random) {
+  format::EscapeCounts escapes;
+  uint32_t most = elements;
+  for (uint16_t& count : escapes.count) {
+    count = static_cast<uint16_t>(random() % (most / (1 + random() % 8) + 1));
+    most = count;
+  }
+  return escapes;
+}
+
+/// `codes` gets `count` codes of `bits` bits, of which `escapes` are escapes, as planes.
+void AppendCodes(uint32_t bits, uint32_t count, uint32_t escapes, std::mt19937_64& random,
+                 std::vector<uint8_t>* bytes) {
+  const uint32_t escape = (1U << bits) - 1;
+  std::vector<uint32_t> codes(count, escape);
+  for (uint32_t i = escapes; i < count; ++i) codes[i] = static_cast<uint32_t>(random() % escape);
+  std::shuffle(codes.begin(), codes.end(), random);
+  uint32_t low_bit = 0;
+  for (const uint32_t width : {2U, 1U}) {
+    if ((bits & width) == 0) continue;
+    const size_t start = bytes->size();
+    bytes->resize(start + (width * count + 7) / 8, 0);
+    for (uint32_t i = 0; i < count; ++i) {
+      const uint32_t piece = (codes[i] >> low_bit) & ((1U << width) - 1);
+      uint8_t& byte = (*bytes)[start + width * i / 8];
+      byte = static_cast<uint8_t>(byte | piece << (width * i % 8));
+    }
+    low_bit += width;
+  }
+}
+
+/// A payload with a cascade header of its own and what the counts in it ask for behind it; now and
+/// then a count is not borne out.
 TEST_P(CpuCodecTest, JudgesInventedPayloadsAsThePlainCodecDoes) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
+  int valid = 0;
   for (int round = 0; round < 3000; ++round) {
     const auto dtype = test::kAllDtypes[random() % std::size(test::kAllDtypes)];
-    const auto length = static_cast<uint32_t>(8 + random() % 5000);
+    const auto length =
+        static_cast<uint32_t>(8 + random() % (round % 16 == 0 ? format::kBlockBytes - 7 : 5000));
     const auto level0_bits = static_cast<uint32_t>(random() % 4);
     const format::CascadeLayout layout = format::MakeCascadeLayout(dtype, length, level0_bits, 0);
-    const auto coded_bytes = static_cast<uint32_t>(random() % 2000);
-    std::vector<uint8_t> payload(layout.PayloadBytes(coded_bytes), 0);
-    if (random() % 2 == 0) {
-      for (uint32_t i = layout.residue_offset; i < layout.coded_offset + coded_bytes; ++i) {
-        payload[i] = static_cast<uint8_t>(random() % 3 == 0 ? random() : 0);
-      }
+    format::EscapeCounts escapes = InventCounts(layout.elements, random);
+    if (level0_bits == 0 && random() % 4 != 0) escapes = {};
+    std::vector<uint8_t> payload(layout.code_offset, 0);
+    for (uint32_t i = format::kResidueOffset; i + 1 < layout.code_offset; ++i) {
+      payload[i] = static_cast<uint8_t>(random());
     }
+    const auto escapes_to_write = [&](uint32_t level, uint32_t most) {
+      const uint32_t count = escapes.count[level];
+      return random() % 32 != 0 ? count : static_cast<uint32_t>(random() % (most + 1));
+    };
+    if (level0_bits != 0) {
+      AppendCodes(level0_bits, layout.elements, escapes_to_write(0, layout.elements), random,
+                  &payload);
+    }
+    for (uint32_t level = 1; level < format::kLevels; ++level) {
+      const uint32_t entries = escapes.count[level - 1];
+      AppendCodes(2, entries, escapes_to_write(level, entries), random, &payload);
+    }
+    for (uint32_t i = 0; i < escapes.count[format::kLevels - 1]; ++i) {
+      payload.push_back(static_cast<uint8_t>(random() % (random() % 256 == 0 ? 256 : 16)));
+    }
+    payload.insert(payload.end(), layout.tail_bytes, 7);
+    payload.resize(format::AlignUp(payload.size(), format::kPayloadUnitBytes), 0);
     payload[4] = static_cast<uint8_t>(format::BlockMode::kCascade);
     payload[5] = static_cast<uint8_t>(dtype);
     payload[6] = static_cast<uint8_t>(level0_bits);
-    for (uint32_t tile = 0; tile < layout.tiles; ++tile) {
-      const uint32_t end = coded_bytes * (tile + 1) / layout.tiles;
-      std::memcpy(&payload[format::kTileEndOffset + 2 * tile], &end, 2);
+    if (random() % 32 == 0) {
+      uint16_t& count = escapes.count[random() % format::kLevels];
+      count = static_cast<uint16_t>(count ^ (1U << (random() % 16)));
     }
+    std::memcpy(&payload[format::kEscapeCountOffset], &escapes, sizeof escapes);
     ExpectSameVerdict(payload, length, false);
     if (HasFatalFailure()) return;
+    valid += DecodeWith(CpuBlockCodec(), payload, length, 3, false).status == CINCH_OK ? 1 : 0;
   }
+  // They are no test of decoding when all are rejected.
+  EXPECT_GT(valid, 300);
 }
 
 /// Counts like those of samples, ties and gaps included.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cascade of a tile, encoding (docs/format.md, sections 5.1 and 5.2).
+// The cascade, encoding (docs/format.md, sections 5.1 and 5.2).
 //
 // No tables: each level's symbols are a window of consecutive symbols of the alphabet that the
 // levels above left over. Numbering the symbols within that alphabet makes a code
@@ -14,9 +14,9 @@
 #include <cstdint>
 #include <cstring>
 
+#include "codec/cpu/chunk.h"
 #include "codec/cpu/lists-inl.h"
 #include "codec/cpu/planes-inl.h"
-#include "codec/cpu/tile.h"
 #include "codec/cpu/vectors-inl.h"
 #include "codec/plan/codebook.h"
 #include "hwy/highway.h"
@@ -46,7 +46,7 @@ struct Window {
   }
 };
 
-/// Level 0 of `count` symbols: their codes, 0 from there to the end of the vector, and in `list`
+/// Level 0 of `count` symbols: their codes, 0 from there to the end of the vector, and at `list`
 /// what escapes. Returns how many escape.
 inline uint32_t EncodeLevel0(const Window& window, const uint8_t* symbols, uint32_t count,
                              uint8_t* codes, uint8_t* list) {
@@ -67,20 +67,16 @@ inline uint32_t EncodeLevel0(const Window& window, const uint8_t* symbols, uint3
 
 /// One of levels 1 to 3: writes the codes of the list's `count` entries to `to` and shrinks the
 /// list to what escapes. Entries are numbered in the alphabet without `above`'s window afterwards.
-/// Writes a vector even for an empty list: the lower levels' lists mostly fit one, and a loop that
-/// always runs once is one that the processor predicts.
-HWY_INLINE uint32_t EncodeCodedLevel(const Window& above, const Window& window, uint32_t count,
-                                     uint8_t* list, uint8_t* to) {
+inline uint32_t EncodeCodedLevel(const Window& above, const Window& window, uint32_t count,
+                                 uint8_t* list, uint8_t* to) {
   uint32_t escaped = 0;
-  uint32_t j = 0;
-  do {
+  for (uint32_t j = 0; j < count; j += kVectorBytes) {
     const VecBytes numbers = above.Drop(hn::LoadU(kD8, list + j));
     const VecBytes codes = hn::IfThenElseZero(FirstLanes(count - j), window.Code(numbers));
     StoreCrumbs(codes, to + j / 4);
     // In place: the list's end never overtakes the vector just read.
     escaped += CompressTo(numbers, hn::Eq(codes, window.width), list + escaped);
-    j += kVectorBytes;
-  } while (j < count);
+  }
   return escaped;
 }
 
@@ -98,26 +94,16 @@ struct Cascade {
   }
 };
 
-/// A tile's coded part: levels 1 to 3 and the raw symbols of the `count` entries of `list`, which
-/// is used up. Returns its size; writes at most kMaxCodedBytes + kVectorSlack bytes.
-inline uint32_t EncodeCoded(const Cascade& cascade, uint32_t count, uint8_t* list, uint8_t* to) {
-  uint32_t size = 0;
-  for (uint32_t level = 1; level < format::kLevels; ++level) {
-    const uint32_t code_bytes = (count + 3) / 4;
-    count =
-        EncodeCodedLevel(cascade.level[level - 1], cascade.level[level], count, list, to + size);
-    size += code_bytes;
-  }
-  uint32_t j = 0;
-  do {
+/// What escaped level 3, `count` entries of `list`, as raw symbols to `to`.
+inline void StoreRawSymbols(const Cascade& cascade, uint32_t count, const uint8_t* list,
+                            uint8_t* to) {
+  for (uint32_t j = 0; j < count; j += kVectorBytes) {
     VecBytes numbers = hn::LoadU(kD8, list + j);
     for (uint32_t level = format::kLevels - 1; level-- > 0;) {
       numbers = cascade.level[level].PutBack(numbers);
     }
-    hn::StoreU(numbers, kD8, to + size + j);
-    j += kVectorBytes;
-  } while (j < count);
-  return size + count;
+    hn::StoreU(numbers, kD8, to + j);
+  }
 }
 
 }  // namespace HWY_NAMESPACE

@@ -53,32 +53,31 @@ Status DecodeConstant(const BlockPayload& payload, uint8_t* output) {
   return CINCH_OK;
 }
 
-/// Decodes a cascade block whose header fields have been found valid.
+/// What a cascade block says of itself before its fields.
+struct CascadeHead {
+  format::BlockHeader block;
+  format::Codebook codebook;
+  format::EscapeCounts escapes;
+  format::CascadeLayout layout;
+};
+
+/// Decodes a cascade block whose head has been found valid.
 class CascadeDecoder {
  public:
-  CascadeDecoder(const BlockPayload& payload, const format::BlockHeader& header,
-                 const format::CascadeLayout& layout, const format::Codebook& codebook,
-                 uint8_t* output)
+  CascadeDecoder(const BlockPayload& payload, const CascadeHead& head, uint8_t* output)
       : payload_(payload),
-        layout_(layout),
-        zero_planes_(header.zero_planes),
-        functions_(FunctionsOf(header.dtype)),
-        tables_(codebook, layout.level0_bits, layout.traits.symbol_bits),
-        output_(output) {
-    if (zero_planes_ != 0) std::memset(scratch_.planes, 0, sizeof scratch_.planes);
-  }
+        head_(head),
+        layout_(head.layout),
+        functions_(FunctionsOf(head.block.dtype)),
+        tables_(head.codebook, head.block.level0_bits, head.layout.traits.symbol_bits),
+        output_(output) {}
 
-  uint32_t TileEnd(uint32_t tile) const {
-    uint16_t end;
-    std::memcpy(&end, payload_.bytes + format::kTileEndOffset + 2 * tile, 2);
-    return end;
-  }
-
-  /// All tiles; false when one is not valid.
+  /// All elements; false when they are not valid.
   bool Run() {
     TouchForReading(payload_.bytes, payload_.payload_bytes);
     PrefetchLines(output_, 0, payload_.length_bytes);
-    switch (layout_.level0_bits) {
+    LocateResidues();
+    switch (head_.block.level0_bits) {
       case 0:
         return RunWithoutCodes();
       case 1:
@@ -91,97 +90,83 @@ class CascadeDecoder {
   }
 
  private:
-  /// level0_bits 0: one symbol, no coded parts.
+  void LocateResidues() {
+    const uint8_t* plane = payload_.bytes + format::kResidueOffset;
+    for (uint32_t k = 0; k < layout_.traits.residue_bits / 8; ++k) {
+      const bool stored = ((head_.block.zero_planes >> k) & 1) == 0;
+      planes_.at[k] = stored ? plane : nullptr;
+      if (stored) {
+        plane += layout_.elements;
+      } else {
+        std::memset(scratch_.planes[k], 0, kChunk);
+      }
+    }
+    low_bits_ = PackedCodes::At(layout_.traits.residue_bits % 8, plane, layout_.elements);
+  }
+
+  uint32_t CountFrom(uint32_t first) const {
+    const uint32_t left = layout_.elements - first;
+    return left < kChunk ? left : kChunk;
+  }
+
+  /// level0_bits 0: one symbol, no coded part.
   bool RunWithoutCodes() {
+    if (head_.escapes.count[0] != 0) return false;
     std::memset(split_.symbols.at, tables_.symbols[0][0], sizeof split_.symbols.at);
-    for (uint32_t tile = 0; tile < layout_.tiles; ++tile) {
-      if (TileEnd(tile) != 0 || !JoinTile(tile)) return false;
+    for (uint32_t first = 0; first < layout_.elements; first += kChunk) {
+      if (!JoinChunk(first)) return false;
     }
     return true;
   }
 
   template <uint32_t kBits>
   bool RunWithCodes() {
-    CodedTile coded[kMaxTiles];
-    PackedCodes codes[kMaxTiles];
-    for (uint32_t tile = 0; tile < layout_.tiles; ++tile) {
-      if (!LocateLevel0<kBits>(tile, &codes[tile]) ||
-          !LocateTileCoded(tile, CountEscapes<kBits>(codes[tile]), &coded[tile])) {
-        return false;
-      }
-    }
-    uint8_t* list[kMaxTiles];
-    uint8_t* next_list = lists_;
-    for (uint32_t tile = 0; tile < layout_.tiles; ++tile) {
-      list[tile] = next_list;
-      ResolveCoded(tables_, coded[tile], list[tile]);
-      next_list += format::AlignUp(coded[tile].count[1] + 1, kVectorSlack);
-    }
-    const uint32_t tile_share = payload_.payload_bytes / layout_.tiles;
-    for (uint32_t tile = 0; tile < layout_.tiles; ++tile) {
+    // Whole vectors will be read, and the coded part is near the payload's end.
+    std::memcpy(coded_.at, payload_.bytes + layout_.coded_offset,
+                format::CodedBytes(head_.escapes));
+    if (!escaped_.Resolve(tables_, head_.escapes, coded_.at)) return false;
+    const uint8_t* list = escaped_.begin();
+    const uint8_t* const list_end = list + head_.escapes.count[0];
+    const auto chunks = static_cast<uint32_t>(format::CeilDivide(layout_.elements, kChunk));
+    const uint32_t share_bytes = payload_.payload_bytes / chunks;
+    uint32_t next_payload = payload_.payload_bytes;
+    for (uint32_t first = 0; first < layout_.elements; first += kChunk) {
       // The next block's payload, which a frame has right behind this one.
-      PrefetchLines(payload_.bytes, payload_.payload_bytes + tile * tile_share, tile_share);
-      ResolveLevel<kBits>(codes[tile], kTile, tables_.symbols[0], list[tile], split_.symbols.at);
-      if (!JoinTile(tile)) return false;
+      PrefetchLines(payload_.bytes, next_payload, share_bytes);
+      next_payload += share_bytes;
+      PackedCodes codes;
+      if (!LocateLevel0<kBits>(first, &codes)) return false;
+      list = ResolveCodes<kBits>(codes, kChunk, tables_.symbols[0], list, split_.symbols.at);
+      if (list > list_end || !JoinChunk(first)) return false;
     }
-    return true;
+    return list == list_end;
   }
 
-  /// Finds a tile's level-0 codes; those of a partial tile are copied, padded with code 0. False
+  /// Finds a chunk's level-0 codes; those of a partial chunk are copied, padded with code 0. False
   /// when a reserved bit is set.
   template <uint32_t kBits>
-  bool LocateLevel0(uint32_t tile, PackedCodes* codes) {
-    const uint32_t count = layout_.TileElements(tile);
-    const uint8_t* low = payload_.bytes + layout_.CodeOffset(tile);
-    const uint32_t low_bytes = kBits == 1 ? 0 : (count + 3) / 4;
-    const uint32_t high_bytes = kBits == 2 ? 0 : (count + 7) / 8;
-    *codes = {low, low + low_bytes};
-    if (count == kTile) return true;
-    if (low_bytes != 0 && count % 4 != 0 && low[low_bytes - 1] >> (2 * (count % 4)) != 0) {
-      return false;
-    }
-    if (high_bytes != 0 && count % 8 != 0 && low[low_bytes + high_bytes - 1] >> (count % 8) != 0) {
-      return false;
-    }
-    std::memset(last_codes_, 0, sizeof last_codes_);
-    std::memcpy(last_codes_, codes->low, low_bytes);
-    std::memcpy(last_codes_ + kTile / 4, codes->high, high_bytes);
-    *codes = {last_codes_, last_codes_ + kTile / 4};
+  bool LocateLevel0(uint32_t first, PackedCodes* codes) {
+    const uint8_t* plane = payload_.bytes + layout_.code_offset;
+    *codes = PackedCodes::At(kBits, plane, layout_.elements).From(first);
+    const uint32_t count = CountFrom(first);
+    if (count == kChunk) return true;
+    uint8_t* const low = last_codes_;
+    uint8_t* const high = last_codes_ + kChunk / 4;
+    if (kBits != 1 && !CopyPartialPlane<2>(codes->low, count, low)) return false;
+    if (kBits != 2 && !CopyPartialPlane<1>(codes->high, count, high)) return false;
+    *codes = {kBits, low, high};
     return true;
   }
 
-  /// Finds the pieces of a tile's coded part, `escapes` elements having escaped level 0.
-  bool LocateTileCoded(uint32_t tile, uint32_t escapes, CodedTile* coded) {
-    const uint32_t begin = tile == 0 ? 0 : TileEnd(tile - 1);
-    const uint32_t end = TileEnd(tile);
-    const uint32_t all_end = TileEnd(layout_.tiles - 1);
-    if (end < begin || end > all_end || end - begin > kMaxCodedBytes) return false;
-    const uint8_t* bytes = payload_.bytes + layout_.coded_offset + begin;
-    if (layout_.coded_offset + end + kVectorSlack > payload_.payload_bytes) {
-      // Too near the payload's end for whole vectors. From the first such tile on, less than
-      // kVectorSlack bytes follow; later tiles find themselves in the copy.
-      if (!end_is_copied_) {
-        end_is_copied_ = true;
-        copied_from_ = begin;
-        std::memcpy(coded_end_, bytes, all_end - begin);
-      }
-      bytes = coded_end_ + (begin - copied_from_);
-    }
-    return LocateCoded(escapes, bytes, end - begin, tables_.alphabet, coded);
-  }
-
-  /// Joins a tile's symbols with its residues.
-  bool JoinTile(uint32_t tile) {
-    const uint32_t count = layout_.TileElements(tile);
-    const uint32_t low_bits = layout_.traits.residue_bits % 8;
-    ConstPlanePointers planes;
-    const uint8_t* low_planes =
-        LocatePlanes(payload_.bytes + layout_.ResidueOffset(tile), count, &planes);
-    if (low_bits != 0 && !UnpackLowBits(low_planes, count, low_bits, split_.low_bits.at)) {
+  /// Joins a chunk's symbols with its residues.
+  bool JoinChunk(uint32_t first) {
+    const uint32_t count = CountFrom(first);
+    if (low_bits_.bits != 0 && !UnpackLowBits(low_bits_.From(first), count, split_.low_bits.at)) {
       return false;
     }
-    uint8_t* to = output_ + size_t{tile} * kTile * layout_.traits.element_bytes;
-    if (count == kTile) {
+    const ConstPlanePointers planes = LocatePlanes(first, count);
+    uint8_t* to = output_ + size_t{first} * layout_.traits.element_bytes;
+    if (count == kChunk) {
       functions_.join(split_, planes, to);
     } else {
       functions_.join(split_, planes, scratch_.elements);
@@ -191,65 +176,75 @@ class CascadeDecoder {
     return true;
   }
 
-  /// Finds a tile's byte planes; those of a partial tile are copied, because whole vectors will be
-  /// read. Returns what comes after them.
-  const uint8_t* LocatePlanes(const uint8_t* plane, uint32_t count, ConstPlanePointers* planes) {
+  /// Finds a chunk's byte planes; those of a partial chunk are copied, because whole vectors will
+  /// be read.
+  ConstPlanePointers LocatePlanes(uint32_t first, uint32_t count) {
+    ConstPlanePointers planes;
     for (uint32_t k = 0; k < layout_.traits.residue_bits / 8; ++k) {
-      planes->at[k] = scratch_.planes[k];
-      if (((zero_planes_ >> k) & 1) != 0) continue;
-      if (count == kTile) {
-        planes->at[k] = plane;
+      planes.at[k] = scratch_.planes[k];
+      if (planes_.at[k] == nullptr) continue;
+      if (count == kChunk) {
+        planes.at[k] = planes_.at[k] + first;
       } else {
-        std::memcpy(scratch_.planes[k], plane, count);
+        std::memcpy(scratch_.planes[k], planes_.at[k] + first, count);
       }
-      plane += count;
     }
-    return plane;
+    return planes;
   }
 
   const BlockPayload& payload_;
+  const CascadeHead& head_;
   const format::CascadeLayout& layout_;
-  const uint32_t zero_planes_;
   const ElementFunctions functions_;
   const CascadeTables tables_;
   uint8_t* const output_;
-  bool end_is_copied_ = false;
-  uint32_t copied_from_ = 0;
-  SplitTile split_;
-  TileScratch scratch_;
-  uint8_t last_codes_[kTile / 4 + kTile / 8];
-  uint8_t coded_end_[kMaxCodedBytes + 2 * kVectorSlack];
-  /// The symbols of what escaped level 0, a list for each tile.
-  alignas(64) uint8_t lists_[(kMaxTiles + 1) * (kTile + kVectorSlack)];
+  ConstPlanePointers planes_;  ///< Null for planes that are not stored.
+  SmallField<const uint8_t> low_bits_;
+  SplitChunk split_;
+  ChunkScratch scratch_;
+  uint8_t last_codes_[kChunk / 4 + kChunk / 8];
+  ListBytes coded_;
+  EscapedSymbols escaped_;
 };
+
+/// Reads and checks everything before the fields, so that all sizes and offsets hold.
+bool ReadCascadeHead(const BlockPayload& payload, const format::BlockHeader& header,
+                     CascadeHead* head) {
+  if (payload.payload_bytes < format::kResidueOffset || !format::IsBlockDtype(header.dtype) ||
+      header.level0_bits > format::kMaxLevel0Bits) {
+    return false;
+  }
+  const format::DtypeTraits traits = format::TraitsOf(header.dtype);
+  if ((header.zero_planes >> (traits.residue_bits / 8)) != 0) return false;
+  head->block = header;
+  head->layout = format::MakeCascadeLayout(header.dtype, payload.length_bytes, header.level0_bits,
+                                           header.zero_planes);
+  std::memcpy(&head->codebook, payload.bytes + format::kCodebookOffset, sizeof head->codebook);
+  std::memcpy(&head->escapes, payload.bytes + format::kEscapeCountOffset, sizeof head->escapes);
+  uint32_t most = head->layout.elements;
+  for (const uint32_t count : head->escapes.count) {
+    if (count > most) return false;
+    most = count;
+  }
+  return head->layout.elements != 0 &&
+         payload.payload_bytes == head->layout.PayloadBytes(format::CodedBytes(head->escapes)) &&
+         payload.payload_bytes < format::StoredPayloadBytes(payload.length_bytes) &&
+         format::IsValidCodebook(head->codebook, header.level0_bits, traits.symbol_bits);
+}
 
 Status DecodeCascade(const BlockPayload& payload, const format::BlockHeader& header,
                      uint8_t* output) {
-  if (!format::IsBlockDtype(header.dtype) || header.level0_bits > format::kMaxLevel0Bits) {
+  CascadeHead head;
+  if (!ReadCascadeHead(payload, header, &head)) return CINCH_ERROR_FRAME_BLOCK;
+  const uint32_t tail_bytes = head.layout.tail_bytes;
+  const uint8_t* tail = payload.bytes + head.layout.coded_offset + format::CodedBytes(head.escapes);
+  if (!AllZero(payload.bytes + format::kEscapeCountOffset + sizeof head.escapes,
+               payload.bytes + format::kResidueOffset) ||
+      !AllZero(tail + tail_bytes, payload.bytes + payload.payload_bytes) ||
+      !CascadeDecoder(payload, head, output).Run()) {
     return CINCH_ERROR_FRAME_BLOCK;
   }
-  const format::DtypeTraits traits = format::TraitsOf(header.dtype);
-  if ((header.zero_planes >> (traits.residue_bits / 8)) != 0) return CINCH_ERROR_FRAME_BLOCK;
-  const format::CascadeLayout layout = format::MakeCascadeLayout(
-      header.dtype, payload.length_bytes, header.level0_bits, header.zero_planes);
-  if (layout.elements == 0 || payload.payload_bytes < layout.PayloadBytes(0)) {
-    return CINCH_ERROR_FRAME_BLOCK;
-  }
-  format::Codebook codebook;
-  std::memcpy(&codebook, payload.bytes + format::kCodebookOffset, sizeof codebook);
-  if (!format::IsValidCodebook(codebook, header.level0_bits, traits.symbol_bits)) {
-    return CINCH_ERROR_FRAME_BLOCK;
-  }
-  CascadeDecoder decoder(payload, header, layout, codebook, output);
-  const uint32_t coded_bytes = decoder.TileEnd(layout.tiles - 1);
-  if (payload.payload_bytes != layout.PayloadBytes(coded_bytes)) return CINCH_ERROR_FRAME_BLOCK;
-  const uint8_t* tail = payload.bytes + layout.coded_offset + coded_bytes;
-  if (!AllZero(payload.bytes + format::kTileEndOffset + 2 * layout.tiles,
-               payload.bytes + layout.residue_offset) ||
-      !AllZero(tail + layout.tail_bytes, payload.bytes + payload.payload_bytes) || !decoder.Run()) {
-    return CINCH_ERROR_FRAME_BLOCK;
-  }
-  std::memcpy(output + payload.length_bytes - layout.tail_bytes, tail, layout.tail_bytes);
+  std::memcpy(output + payload.length_bytes - tail_bytes, tail, tail_bytes);
   return CINCH_OK;
 }
 

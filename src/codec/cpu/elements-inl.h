@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiles of elements to symbols and residue planes, and back (docs/format.md, section 3).
+// Chunks of elements to symbols and residue planes, and back (docs/format.md, section 3).
 #if defined(CINCH_CODEC_CPU_ELEMENTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CINCH_CODEC_CPU_ELEMENTS_INL_H_
 #undef CINCH_CODEC_CPU_ELEMENTS_INL_H_
@@ -9,8 +9,8 @@
 
 #include <cstdint>
 
+#include "codec/cpu/chunk.h"
 #include "codec/cpu/element.h"
-#include "codec/cpu/tile.h"
 #include "codec/cpu/vectors-inl.h"
 #include "hwy/highway.h"
 
@@ -65,9 +65,9 @@ HWY_INLINE VecBytes FromSplitOrder(VecBytes v) {
 /// Splits the 1024 elements at `bytes`. A plane's pointer may be the same as another's when its
 /// contents are not wanted.
 template <uint32_t kDtype>
-void SplitElements(const uint8_t* bytes, const PlanePointers& planes, SplitTile* tile) {
+void SplitElements(const uint8_t* bytes, const PlanePointers& planes, SplitChunk* chunk) {
   using E = Element<kDtype>;
-  for (uint32_t j = 0; j < kTile; j += kVectorBytes) {
+  for (uint32_t j = 0; j < kChunk; j += kVectorBytes) {
     VecBytes words[E::kBytes];
     for (uint32_t i = 0; i < E::kBytes; ++i) {
       words[i] =
@@ -80,27 +80,27 @@ void SplitElements(const uint8_t* bytes, const PlanePointers& planes, SplitTile*
     }
     const VecBytes top = streams[E::kBytes - 1];
     if constexpr (E::kLowBits == 0) {
-      hn::Store(top, kD8, tile->symbols.at + j);
+      hn::Store(top, kD8, chunk->symbols.at + j);
     } else {
       constexpr uint8_t kLowMask = (1U << E::kLowBits) - 1;
-      hn::Store(hn::ShiftRight<E::kLowBits>(top), kD8, tile->symbols.at + j);
-      hn::Store(hn::And(top, hn::Set(kD8, kLowMask)), kD8, tile->low_bits.at + j);
+      hn::Store(hn::ShiftRight<E::kLowBits>(top), kD8, chunk->symbols.at + j);
+      hn::Store(hn::And(top, hn::Set(kD8, kLowMask)), kD8, chunk->low_bits.at + j);
     }
   }
 }
 
 /// The inverse of SplitElements: writes exactly 1024 elements to `bytes`.
 template <uint32_t kDtype>
-void JoinElements(const SplitTile& tile, const ConstPlanePointers& planes, uint8_t* bytes) {
+void JoinElements(const SplitChunk& chunk, const ConstPlanePointers& planes, uint8_t* bytes) {
   using E = Element<kDtype>;
-  for (uint32_t j = 0; j < kTile; j += kVectorBytes) {
+  for (uint32_t j = 0; j < kChunk; j += kVectorBytes) {
     VecBytes streams[E::kBytes];
     for (uint32_t plane = 0; plane < E::kPlanes; ++plane) {
       streams[plane] = hn::LoadU(kD8, planes.at[plane] + j);
     }
-    VecBytes top = hn::Load(kD8, tile.symbols.at + j);
+    VecBytes top = hn::Load(kD8, chunk.symbols.at + j);
     if constexpr (E::kLowBits != 0) {
-      top = hn::Or(hn::ShiftLeft<E::kLowBits>(top), hn::Load(kD8, tile.low_bits.at + j));
+      top = hn::Or(hn::ShiftLeft<E::kLowBits>(top), hn::Load(kD8, chunk.low_bits.at + j));
     }
     streams[E::kBytes - 1] = top;
     VecBytes words[E::kBytes];
@@ -149,8 +149,8 @@ ElementBits ScanElements(const uint8_t* bytes, uint32_t length_bytes) {
 
 /// What of the codec depends on the dtype beyond its traits.
 struct ElementFunctions {
-  void (*split)(const uint8_t* bytes, const PlanePointers& planes, SplitTile* tile);
-  void (*join)(const SplitTile& tile, const ConstPlanePointers& planes, uint8_t* bytes);
+  void (*split)(const uint8_t* bytes, const PlanePointers& planes, SplitChunk* chunk);
+  void (*join)(const SplitChunk& chunk, const ConstPlanePointers& planes, uint8_t* bytes);
   ElementBits (*scan)(const uint8_t* bytes, uint32_t length_bytes);
 };
 

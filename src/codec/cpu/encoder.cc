@@ -63,108 +63,112 @@ EncodedBlock StoreConstant(const BlockInput& input, uint64_t hash, uint8_t* payl
   return {format::kConstantPayloadBytes, hash};
 }
 
-/// Codes a cascade block's tiles one after another.
+/// Codes a cascade block: all that is at a fixed place chunk by chunk, then level by level what
+/// escaped.
 class CascadeEncoder {
  public:
   CascadeEncoder(const BlockInput& input, const CascadePlan& plan, uint8_t* payload)
       : input_(input),
         layout_(format::MakeCascadeLayout(plan.dtype, input.length_bytes, plan.choice.level0_bits,
                                           plan.zero_planes)),
-        zero_planes_(plan.zero_planes),
+        stored_bytes_(format::StoredPayloadBytes(input.length_bytes)),
         functions_(FunctionsOf(plan.dtype)),
         cascade_(plan.choice),
-        payload_(payload) {}
-
-  /// Everything from tile_end on, the padding included. Returns the payload's size, or 0 when the
-  /// block is better stored.
-  uint32_t Run() {
-    const uint32_t stored_bytes = format::StoredPayloadBytes(input_.length_bytes);
-    if (layout_.PayloadBytes(0) >= stored_bytes) return 0;
-    std::memset(payload_ + format::kTileEndOffset, 0,
-                layout_.residue_offset - format::kTileEndOffset);
-    PrefetchLines(payload_, 0, layout_.coded_offset);
-    // Two passes: the coded parts of different tiles do not wait for each other, and what the first
-    // pass has written to the lists has left the store buffer by then.
-    for (uint32_t tile = 0; tile < layout_.tiles; ++tile) EncodePlain(tile);
-    for (uint32_t tile = 0; tile < layout_.tiles; ++tile) {
-      AppendCoded(tile);
-      if (coded_bytes_ > 0xFFFF || layout_.PayloadBytes(coded_bytes_) >= stored_bytes) return 0;
-      const auto tile_end = static_cast<uint16_t>(coded_bytes_);
-      std::memcpy(payload_ + format::kTileEndOffset + 2 * tile, &tile_end, 2);
+        payload_(payload) {
+    uint8_t* plane = payload + format::kResidueOffset;
+    for (uint32_t k = 0; k < layout_.traits.residue_bits / 8; ++k) {
+      const bool stored = ((plan.zero_planes >> k) & 1) == 0;
+      planes_.at[k] = stored ? plane : nullptr;
+      if (stored) plane += layout_.elements;
     }
-    return FinishTail();
+    low_bits_ = SmallField<uint8_t>::At(layout_.traits.residue_bits % 8, plane, layout_.elements);
+    codes_ = SmallField<uint8_t>::At(plan.choice.level0_bits, payload + layout_.code_offset,
+                                     layout_.elements);
+  }
+
+  /// Everything from the counts of escapes on, the padding included. Returns the payload's size, or
+  /// 0 when the block is better stored.
+  uint32_t Run() {
+    if (layout_.PayloadBytes(0) >= stored_bytes_) return 0;
+    PrefetchLines(payload_, 0, layout_.coded_offset);
+    uint32_t escaped = 0;
+    for (uint32_t first = 0; first < layout_.elements; first += kChunk) {
+      escaped += EncodePlain(first, list_.at + escaped);
+    }
+    return AppendCoded(escaped) ? FinishTail() : 0;
   }
 
  private:
-  /// A tile's residues and level-0 codes; what escapes goes to the tile's list.
-  void EncodePlain(uint32_t tile) {
-    const uint32_t count = layout_.TileElements(tile);
-    const uint8_t* bytes = input_.bytes + size_t{tile} * kTile * layout_.traits.element_bytes;
-    uint8_t* residues = payload_ + layout_.ResidueOffset(tile);
-    uint8_t* low_planes =
-        count == kTile ? SplitFull(bytes, residues) : SplitPartial(bytes, count, residues);
-    const uint32_t low_bits = layout_.traits.residue_bits % 8;
-    if (low_bits != 0) PackLowBits(split_.low_bits.at, count, low_bits, low_planes);
-
-    list_[tile] = tile == 0 ? lists_ : NextList(tile - 1);
-    escapes_[tile] = 0;
-    if (layout_.level0_bits == 0) return;
-    if (count != kTile) std::memset(codes_.at, 0, kTile);
-    escapes_[tile] =
-        EncodeLevel0(cascade_.level[0], split_.symbols.at, count, codes_.at, list_[tile]);
-    PackLevel0(codes_.at, count, layout_.level0_bits, payload_ + layout_.CodeOffset(tile));
+  /// A chunk's residues and level-0 codes; what escapes goes to `list`. Returns how many do.
+  uint32_t EncodePlain(uint32_t first, uint8_t* list) {
+    const uint32_t left = layout_.elements - first;
+    const uint32_t count = left < kChunk ? left : kChunk;
+    if (count == kChunk) {
+      SplitFull(first);
+    } else {
+      SplitPartial(first, count);
+    }
+    if (low_bits_.bits != 0) PackSmallField(split_.low_bits.at, count, low_bits_.From(first));
+    if (codes_.bits == 0) return 0;
+    ChunkBytes codes;
+    if (count != kChunk) std::memset(codes.at, 0, kChunk);
+    const uint32_t escaped =
+        EncodeLevel0(cascade_.level[0], split_.symbols.at, count, codes.at, list);
+    PackSmallField(codes.at, count, codes_.From(first));
+    return escaped;
   }
 
-  /// Where the list after a tile's begins: a multiple of 64 behind it, since whole vectors are
-  /// written.
-  uint8_t* NextList(uint32_t tile) const {
-    return list_[tile] + format::AlignUp(escapes_[tile] + 1, kVectorSlack);
+  const uint8_t* Elements(uint32_t first) const {
+    return input_.bytes + size_t{first} * layout_.traits.element_bytes;
   }
 
-  /// Byte planes straight to their places. Returns what comes behind them.
-  uint8_t* SplitFull(const uint8_t* bytes, uint8_t* plane) {
+  /// Byte planes straight to their places.
+  void SplitFull(uint32_t first) {
     PlanePointers planes;
     for (uint32_t k = 0; k < layout_.traits.residue_bits / 8; ++k) {
-      const bool stored = ((zero_planes_ >> k) & 1) == 0;
-      planes.at[k] = stored ? plane : scratch_.planes[k];
-      if (stored) plane += kTile;
+      planes.at[k] = planes_.at[k] != nullptr ? planes_.at[k] + first : scratch_.planes[k];
     }
-    functions_.split(bytes, planes, &split_);
-    return plane;
+    functions_.split(Elements(first), planes, &split_);
   }
 
-  /// The same by way of a full tile of padding.
-  uint8_t* SplitPartial(const uint8_t* bytes, uint32_t count, uint8_t* plane) {
+  /// The same by way of a full chunk of padding.
+  void SplitPartial(uint32_t first, uint32_t count) {
     const format::DtypeTraits& traits = layout_.traits;
-    const uint32_t tile_bytes = count * traits.element_bytes;
+    const uint32_t bytes = count * traits.element_bytes;
     PlanePointers planes;
     for (uint32_t k = 0; k < kMaxPlanes; ++k) planes.at[k] = scratch_.planes[k];
-    std::memcpy(scratch_.elements, bytes, tile_bytes);
-    std::memset(scratch_.elements + tile_bytes, 0, kTile * traits.element_bytes - tile_bytes);
+    std::memcpy(scratch_.elements, Elements(first), bytes);
+    std::memset(scratch_.elements + bytes, 0, kChunk * traits.element_bytes - bytes);
     functions_.split(scratch_.elements, planes, &split_);
-    SplitLooseElements(traits, count, bytes, planes, &split_);
+    SplitLooseElements(traits, count, Elements(first), planes, &split_);
     // A sign may have been rotated into the padding.
-    std::memset(split_.low_bits.at + count, 0, kTile - count);
+    std::memset(split_.low_bits.at + count, 0, kChunk - count);
     for (uint32_t k = 0; k < traits.residue_bits / 8; ++k) {
-      if (((zero_planes_ >> k) & 1) != 0) continue;
-      std::memcpy(plane, scratch_.planes[k], count);
-      plane += count;
+      if (planes_.at[k] != nullptr) std::memcpy(planes_.at[k] + first, scratch_.planes[k], count);
     }
-    return plane;
   }
 
-  /// Appends a tile's coded part.
-  void AppendCoded(uint32_t tile) {
-    const uint32_t at = layout_.coded_offset + coded_bytes_;
-    if (at + kMaxCodedBytes + kVectorSlack <= kEncodeCapacityBytes) {
-      coded_bytes_ += EncodeCoded(cascade_, escapes_[tile], list_[tile], payload_ + at);
-      return;
+  /// The coded part of the `count` elements that escaped level 0, and the counts. False as soon as
+  /// the block is better stored: nothing is written far past the payload's room.
+  bool AppendCoded(uint32_t count) {
+    format::EscapeCounts escapes;
+    escapes.count[0] = static_cast<uint16_t>(count);
+    for (uint32_t level = 1; level < format::kLevels; ++level) {
+      uint8_t* to = payload_ + layout_.coded_offset + coded_bytes_;
+      coded_bytes_ += format::CodeListBytes(count);
+      if (layout_.PayloadBytes(coded_bytes_) >= stored_bytes_) return false;
+      count =
+          EncodeCodedLevel(cascade_.level[level - 1], cascade_.level[level], count, list_.at, to);
+      escapes.count[level] = static_cast<uint16_t>(count);
     }
-    // Near the end of the payload's room, where this block will probably be stored.
-    uint8_t coded[kMaxCodedBytes + kVectorSlack];
-    const uint32_t size = EncodeCoded(cascade_, escapes_[tile], list_[tile], coded);
-    if (at + size <= kEncodeCapacityBytes) std::memcpy(payload_ + at, coded, size);
-    coded_bytes_ += size;
+    uint8_t* raw = payload_ + layout_.coded_offset + coded_bytes_;
+    coded_bytes_ += count;
+    if (layout_.PayloadBytes(coded_bytes_) >= stored_bytes_) return false;
+    StoreRawSymbols(cascade_, count, list_.at, raw);
+    constexpr uint32_t kCountsEnd = format::kEscapeCountOffset + sizeof escapes;
+    std::memcpy(payload_ + format::kEscapeCountOffset, &escapes, sizeof escapes);
+    std::memset(payload_ + kCountsEnd, 0, format::kResidueOffset - kCountsEnd);
+    return true;
   }
 
   uint32_t FinishTail() {
@@ -178,17 +182,17 @@ class CascadeEncoder {
 
   const BlockInput& input_;
   const format::CascadeLayout layout_;
-  const uint32_t zero_planes_;
+  const uint32_t stored_bytes_;
   const ElementFunctions functions_;
   const Cascade cascade_;
   uint8_t* const payload_;
   uint32_t coded_bytes_ = 0;
-  SplitTile split_;
-  TileBytes codes_;
-  TileScratch scratch_;
-  uint32_t escapes_[kMaxTiles];
-  uint8_t* list_[kMaxTiles];  ///< What escaped level 0, a list for each tile.
-  alignas(64) uint8_t lists_[kMaxTiles * (kTile + kVectorSlack)];
+  PlanePointers planes_;  ///< Null for planes that are not stored.
+  SmallField<uint8_t> low_bits_;
+  SmallField<uint8_t> codes_;
+  SplitChunk split_;
+  ChunkScratch scratch_;
+  ListBytes list_;  ///< What escaped the level above.
 };
 
 /// Steps 1 to 3 of section 7.4.

@@ -61,30 +61,17 @@ HWY_INLINE uint32_t CompressTo(VecBytes v, MaskBytes mask, uint8_t* to) {
 #endif
 }
 
-/// Bits set in `size_bytes` bytes, a multiple of 8.
-inline uint32_t CountBits(const uint8_t* bytes, uint32_t size_bytes) {
-  uint32_t total = 0;
-  for (uint32_t i = 0; i < size_bytes; i += 8) {
-    uint64_t word;
-    std::memcpy(&word, bytes + i, 8);
-    total += static_cast<uint32_t>(hwy::PopCount(word));
-  }
-  return total;
-}
-
 /// How many of the 2-bit codes in `size_bytes` bytes are 3. Reads whole vectors.
 inline uint32_t CountFullCrumbs(const uint8_t* bytes, uint32_t size_bytes) {
 #if HWY_TARGET == HWY_AVX3_DL
   const __m512i low_bits = _mm512_set1_epi8(0x55);
   __m512i counts = _mm512_setzero_si512();
-  uint32_t i = 0;
-  do {  // Mostly once.
+  for (uint32_t i = 0; i < size_bytes; i += kVectorBytes) {
     const __m512i codes = _mm512_maskz_loadu_epi8(FirstLanes(size_bytes - i).raw, bytes + i);
     const __m512i full = _mm512_ternarylogic_epi64(codes, _mm512_srli_epi64(codes, 1), low_bits,
                                                    0x80);  // the AND of all three
     counts = _mm512_add_epi64(counts, _mm512_popcnt_epi64(full));
-    i += kVectorBytes;
-  } while (i < size_bytes);
+  }
   return static_cast<uint32_t>(_mm512_reduce_add_epi64(counts));
 #else
   uint32_t total = 0;
@@ -100,8 +87,10 @@ inline uint32_t CountFullCrumbs(const uint8_t* bytes, uint32_t size_bytes) {
 
 #if HWY_TARGET != HWY_AVX3_DL
 /// out[j] = next entry of `list` where bit j is set, for j below `count`; other bytes are
-/// unspecified. Reads up to 8 bytes past the list and writes up to 8 past the end.
-inline void ExpandList(const uint8_t* bits, uint32_t count, const uint8_t* list, uint8_t* out) {
+/// unspecified. Reads up to 8 bytes past the list and writes up to 8 past the end. Returns the next
+/// entry.
+inline const uint8_t* ExpandList(const uint8_t* bits, uint32_t count, const uint8_t* list,
+                                 uint8_t* out) {
 #if HWY_TARGET == HWY_EMU128
   for (uint32_t j = 0; j < count; ++j) {
     out[j] = *list;
@@ -116,6 +105,7 @@ inline void ExpandList(const uint8_t* bits, uint32_t count, const uint8_t* list,
     list += hwy::PopCount(uint64_t{mask});
   }
 #endif
+  return list;
 }
 #endif
 

@@ -6,16 +6,16 @@
 
 #include <cstdint>
 
-#include "codec/cpu/tile.h"
+#include "codec/cpu/chunk.h"
 
 namespace cinch::codec::cpu {
 
-/// Splits the loose elements of a tile of `count` elements at `bytes` again.
+/// Splits the loose elements of a chunk of `count` elements at `bytes` again.
 void SplitLooseElements(const format::DtypeTraits& traits, uint32_t count, const uint8_t* bytes,
-                        const PlanePointers& planes, SplitTile* tile);
+                        const PlanePointers& planes, SplitChunk* chunk);
 
 /// Joins them again.
-void JoinLooseElements(const format::DtypeTraits& traits, uint32_t count, const SplitTile& tile,
+void JoinLooseElements(const format::DtypeTraits& traits, uint32_t count, const SplitChunk& chunk,
                        const ConstPlanePointers& planes, uint8_t* bytes);
 
 }  // namespace cinch::codec::cpu

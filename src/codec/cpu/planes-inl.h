@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "codec/cpu/tile.h"
+#include "codec/cpu/chunk.h"
 #include "codec/cpu/vectors-inl.h"
 #include "hwy/highway.h"
 
@@ -67,19 +67,19 @@ HWY_INLINE VecBytes LoadCrumbs(const uint8_t* from) {
 #endif
 }
 
-/// A full tile's plane of kWidth bits: bits kShift up of each value.
+/// A full chunk's plane of kWidth bits: bits kShift up of each value.
 template <uint32_t kWidth, uint32_t kShift>
 inline void PackPlane(const uint8_t* values, uint8_t* plane) {
   if constexpr (kWidth == 1) {
     const VecBytes bit = hn::Set(kD8, static_cast<uint8_t>(1U << kShift));
-    for (uint32_t j = 0; j < kTile; j += kVectorBytes) {
+    for (uint32_t j = 0; j < kChunk; j += kVectorBytes) {
       hn::StoreMaskBits(kD8, hn::TestBit(hn::Load(kD8, values + j), bit), plane + j / 8);
     }
   } else {
     static_assert(kShift == 0);
     const VecBytes mask = hn::Set(kD8, static_cast<uint8_t>((1U << kWidth) - 1));
     constexpr uint32_t kStep = 8 / kWidth * kVectorBytes;
-    for (uint32_t j = 0; j < kTile; j += kStep) {
+    for (uint32_t j = 0; j < kChunk; j += kStep) {
       VecBytes v[8 / kWidth];
       for (uint32_t i = 0; i < 8 / kWidth; ++i) {
         v[i] = hn::And(hn::Load(kD8, values + j + i * kVectorBytes), mask);
@@ -94,7 +94,7 @@ inline void PackPlane(const uint8_t* values, uint8_t* plane) {
 /// The inverse of PackPlane: ORs into the values when kShift is not 0.
 template <uint32_t kWidth, uint32_t kShift>
 inline void UnpackPlane(const uint8_t* plane, uint8_t* values) {
-  for (uint32_t j = 0; j < kTile; j += kVectorBytes) {
+  for (uint32_t j = 0; j < kChunk; j += kVectorBytes) {
     VecBytes v;
     if constexpr (kWidth == 1) {
       const VecBytes bit = hn::Set(kD8, static_cast<uint8_t>(1U << kShift));
@@ -113,62 +113,85 @@ inline void UnpackPlane(const uint8_t* plane, uint8_t* values) {
   }
 }
 
-/// Packs the plane of a tile of `count` values, those behind them being 0. Returns its end.
+/// Packs the plane of a chunk of `count` values, those behind them being 0.
 template <uint32_t kWidth, uint32_t kShift>
-inline uint8_t* PackPlaneOf(const uint8_t* values, uint32_t count, uint8_t* plane) {
-  const uint32_t plane_bytes = (kWidth * count + 7) / 8;
-  if (count == kTile) {
+inline void PackPlaneOf(const uint8_t* values, uint32_t count, uint8_t* plane) {
+  if (count == kChunk) {
     PackPlane<kWidth, kShift>(values, plane);
-  } else {
-    uint8_t whole[kWidth * kTile / 8];
-    PackPlane<kWidth, kShift>(values, whole);
-    std::memcpy(plane, whole, plane_bytes);
-  }
-  return plane + plane_bytes;
-}
-
-/// Unpacks the plane of a tile of `count` values and clears those behind them. Returns the plane's
-/// end, or null when a reserved bit is set.
-template <uint32_t kWidth, uint32_t kShift>
-inline const uint8_t* UnpackPlaneOf(const uint8_t* plane, uint32_t count, uint8_t* values) {
-  const uint32_t plane_bytes = (kWidth * count + 7) / 8;
-  if (count == kTile) {
-    UnpackPlane<kWidth, kShift>(plane, values);
-    return plane + plane_bytes;
-  }
-  if (kWidth * count % 8 != 0 && (plane[plane_bytes - 1] >> (kWidth * count % 8)) != 0) {
-    return nullptr;
-  }
-  uint8_t whole[kWidth * kTile / 8] = {};
-  std::memcpy(whole, plane, plane_bytes);
-  UnpackPlane<kWidth, kShift>(whole, values);
-  return plane + plane_bytes;
-}
-
-/// The residue's bits that fill no byte plane: 3 or 4, a crumb and a bit plane or a nibble plane.
-inline void PackLowBits(const uint8_t* values, uint32_t count, uint32_t bits, uint8_t* planes) {
-  if (bits == 4) {
-    PackPlaneOf<4, 0>(values, count, planes);
-  } else {
-    PackPlaneOf<1, 2>(values, count, PackPlaneOf<2, 0>(values, count, planes));
-  }
-}
-
-[[nodiscard]] inline bool UnpackLowBits(const uint8_t* planes, uint32_t count, uint32_t bits,
-                                        uint8_t* values) {
-  if (bits == 4) return UnpackPlaneOf<4, 0>(planes, count, values) != nullptr;
-  planes = UnpackPlaneOf<2, 0>(planes, count, values);
-  return planes != nullptr && UnpackPlaneOf<1, 2>(planes, count, values) != nullptr;
-}
-
-/// Level-0 codes of 1 to 3 bits.
-inline void PackLevel0(const uint8_t* codes, uint32_t count, uint32_t bits, uint8_t* planes) {
-  if (bits == 1) {
-    PackPlaneOf<1, 0>(codes, count, planes);
     return;
   }
-  planes = PackPlaneOf<2, 0>(codes, count, planes);
-  if (bits == 3) PackPlaneOf<1, 2>(codes, count, planes);
+  uint8_t whole[kWidth * kChunk / 8];
+  PackPlane<kWidth, kShift>(values, whole);
+  std::memcpy(plane, whole, (kWidth * count + 7) / 8);
+}
+
+/// Copies the plane of a chunk of `count` values, fewer than kChunk, and clears those behind them.
+/// False when a reserved bit is set.
+template <uint32_t kWidth>
+[[nodiscard]] inline bool CopyPartialPlane(const uint8_t* plane, uint32_t count, uint8_t* whole) {
+  const uint32_t plane_bytes = (kWidth * count + 7) / 8;
+  std::memcpy(whole, plane, plane_bytes);
+  std::memset(whole + plane_bytes, 0, kWidth * kChunk / 8 - plane_bytes);
+  const uint32_t last_bits = kWidth * count % 8;
+  return last_bits == 0 || whole[plane_bytes - 1] >> last_bits == 0;
+}
+
+/// Unpacks the plane of a chunk of `count` values and clears those behind them. False when a
+/// reserved bit is set.
+template <uint32_t kWidth, uint32_t kShift>
+[[nodiscard]] inline bool UnpackPlaneOf(const uint8_t* plane, uint32_t count, uint8_t* values) {
+  if (count == kChunk) {
+    UnpackPlane<kWidth, kShift>(plane, values);
+    return true;
+  }
+  uint8_t whole[kWidth * kChunk / 8];
+  if (!CopyPartialPlane<kWidth>(plane, count, whole)) return false;
+  UnpackPlane<kWidth, kShift>(whole, values);
+  return true;
+}
+
+/// The planes of a block's field of 1 to 4 bits: level-0 codes, or the residue's bits that fill no
+/// byte plane.
+template <typename Byte>
+struct SmallField {
+  uint32_t bits;
+  Byte* low;   ///< Nibbles of 4 bits, crumbs of 2 or 3; nothing of 1.
+  Byte* high;  ///< The plane of single bits: the one bit of 1, bit 2 of 3.
+
+  /// The field whose planes begin at `planes`, of `elements` elements.
+  static SmallField At(uint32_t bits, Byte* planes, uint32_t elements) {
+    return {bits, planes, planes + format::FieldBytes(bits & 6, elements)};
+  }
+  /// The same from element `first` on, a multiple of 8.
+  SmallField From(uint32_t first) const {
+    return {bits, low + (bits & 6) * first / 8, high + (bits & 1) * first / 8};
+  }
+};
+
+/// Packs `count` values of a chunk, those behind them being 0, to where `field` begins.
+inline void PackSmallField(const uint8_t* values, uint32_t count,
+                           const SmallField<uint8_t>& field) {
+  switch (field.bits) {
+    case 1:
+      PackPlaneOf<1, 0>(values, count, field.high);
+      break;
+    case 4:
+      PackPlaneOf<4, 0>(values, count, field.low);
+      break;
+    case 3:
+      PackPlaneOf<1, 2>(values, count, field.high);
+      [[fallthrough]];
+    default:
+      PackPlaneOf<2, 0>(values, count, field.low);
+  }
+}
+
+/// Unpacks what the residue has of such bits, 3 or 4 of them.
+[[nodiscard]] inline bool UnpackLowBits(const SmallField<const uint8_t>& field, uint32_t count,
+                                        uint8_t* values) {
+  if (field.bits == 4) return UnpackPlaneOf<4, 0>(field.low, count, values);
+  return UnpackPlaneOf<2, 0>(field.low, count, values) &&
+         UnpackPlaneOf<1, 2>(field.high, count, values);
 }
 
 }  // namespace HWY_NAMESPACE
