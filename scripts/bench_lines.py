@@ -42,16 +42,21 @@ def readable(command):
 
 
 def short(word):
-    prefix, separator, path = word.rpartition(":") if word.startswith("file:") else ("", "", word)
+    """A path inside the project relative to it, any other without its directories."""
+    prefix = "file:" if word.startswith("file:") else ""
+    path = word[len(prefix):]
     root = os.getcwd() + "/"
     if path.startswith(root):
-        path = path[len(root):]
-    return prefix + separator + (os.path.basename(path) if path.startswith("/") else path)
+        return prefix + path[len(root):]
+    if path.startswith("/"):
+        head, separator, tail = path.partition(":")
+        return prefix + os.path.basename(head) + separator + tail
+    return word
 
 
 def main(result, *command):
     facts = {"machine": f"{cpu_model()}, {os.cpu_count()} cores, {platform.system()} "
-                        f"{platform.release()}",
+                        f"{'.'.join(platform.release().split('.')[:2])}",
              "commit": commit(), "command": readable(command)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process, \
             open(result, "a", encoding="utf-8") as file:

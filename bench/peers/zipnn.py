@@ -19,6 +19,9 @@ import time
 import venv
 from pathlib import Path
 
+# This file is called like the package.
+sys.path.pop(0)
+
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "cinch-bench" / "zipnn"
 
 

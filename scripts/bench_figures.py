@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures of docs/benchmarks.md from bench/results. Used by scripts/plot."""
+
+import matplotlib
+from matplotlib import pyplot, ticker
+
+from bench_tables import data_text, load, size_text
+
+matplotlib.use("svg")
+# The same results give the same file.
+matplotlib.rcParams.update({"svg.hashsalt": "cinch", "font.size": 10, "axes.grid": True,
+                            "grid.alpha": 0.3, "axes.spines.top": False,
+                            "axes.spines.right": False, "figure.constrained_layout.use": True})
+
+RAW, COMPRESSED, IDEAL, BOUND = "#4c72b0", "#c44e52", "#555555", "#999999"
+
+
+def save(root, figure, name):
+    path = root / "docs" / "figures" / f"{name}.svg"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def size_axis(axes):
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda size, _: size_text(int(size))))
+    axes.tick_params(axis="x", rotation=45)
+    axes.set_xlabel("payload")
+
+
+def draw_p2p(root):
+    lines = load(root, "p2p")
+    if not lines:
+        return
+    sizes = [line["bytes"] for line in lines]
+    figure, (times, gains) = pyplot.subplots(1, 2, figsize=(11, 4.5))
+    times.loglog(sizes, [line["raw_seconds"] for line in lines], "o-", color=RAW, label="raw")
+    times.loglog(sizes, [line["compressed_seconds"] for line in lines], "o-", color=COMPRESSED,
+                 label="compressed")
+    if lines[0]["raw_ideal_seconds"]:
+        times.loglog(sizes, [line["raw_ideal_seconds"] for line in lines], ":", color=RAW,
+                     label="ideal, raw")
+        times.loglog(sizes, [line["ideal_seconds"] for line in lines], ":", color=COMPRESSED,
+                     label="ideal, compressed")
+    times.set_ylabel("seconds until the receiver has it")
+    times.set_title(f"A link of {lines[0]['link_gbps']:g} Gbit/s")
+    times.legend()
+    size_axis(times)
+    gains.plot(sizes, [line["speedup"] for line in lines], "o-", color=COMPRESSED,
+               label="compressed")
+    gains.plot(sizes, [line["auto_speedup"] for line in lines], "s--", color=RAW,
+               label="as the policy decides")
+    gains.plot(sizes, [1 / line["kept_fraction"] for line in lines], ":", color=IDEAL,
+               label="ideal: 1 / kept fraction")
+    gains.axhline(1, color=BOUND, linewidth=1)
+    gains.set_ylabel("times faster than raw")
+    gains.set_ylim(bottom=0)
+    gains.set_title("Speed-up")
+    gains.legend(loc="lower right")
+    size_axis(gains)
+    save(root, figure, "p2p")
+
+
+def draw_codec(root):
+    lines = [line for line in load(root, "codec")
+             if line["backend"] == "cpu" and line["threads"] == 1]
+    if not lines:
+        return
+    names = [f"{data_text(line)[-40:]} ({line['dtype']}, {size_text(line['bytes'])})"
+             for line in lines]
+    places = range(len(lines))
+    figure, axes = pyplot.subplots(figsize=(10, 0.42 * len(lines) + 1.5))
+    axes.barh([place - 0.2 for place in places],
+              [line["encode_gbps"] / line["memcpy_gbps"] for line in lines], 0.4, color=RAW,
+              label="encode")
+    axes.barh([place + 0.2 for place in places],
+              [line["decode_gbps"] / line["memcpy_gbps"] for line in lines], 0.4,
+              color=COMPRESSED, label="decode")
+    axes.set_yticks(list(places), names)
+    axes.invert_yaxis()
+    axes.set_xlabel("speed of one thread, relative to memcpy of the same bytes in the same run")
+    axes.legend()
+    save(root, figure, "codec")
+
+
+def draw_ratio(root):
+    lines = [line for line in load(root, "models") if line["kind"] == "tensor"]
+    if not lines:
+        return
+    figure, axes = pyplot.subplots(figsize=(8, 4))
+    for file, color in zip(dict.fromkeys(line["file"] for line in lines),
+                           (RAW, COMPRESSED, "#55a868", "#8172b2")):
+        mine = [line for line in lines if line["file"] == file]
+        axes.semilogx([line["bytes"] for line in mine],
+                      [line["distance_percent"] for line in mine], "o", color=color, label=file,
+                      alpha=0.7)
+    axes.axhline(2.5, color=BOUND, linestyle=":", label="2.5 %")
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("bytes of the tensor")
+    axes.set_ylabel("kept bytes above the entropy bound, %")
+    axes.legend()
+    save(root, figure, "ratio")
+
+
+def draw(root):
+    draw_p2p(root)
+    draw_codec(root)
+    draw_ratio(root)
