@@ -8,7 +8,7 @@
 
 #include "cinch/status.h"
 #include "codec/gpu/block/copy.cuh"
-#include "codec/gpu/block/decode_tile.cuh"
+#include "codec/gpu/block/decode_lists.cuh"
 #include "codec/gpu/block/sample.cuh"
 #include "codec/gpu/block/survey.cuh"
 #include "codec/gpu/block/workspace.cuh"
@@ -24,79 +24,79 @@ struct DecodeTask {
   bool checksum;
 };
 
-/// The first bytes of a cascade block, checked.
-struct CascadeHead {
-  bool valid;
-  uint32_t zero_planes;
-  uint32_t coded_bytes;
-  uint32_t symbol_bits;
-  Transform transform;
-  format::Codebook codebook;
-  format::CascadeLayout layout;
-};
-
-CINCH_PORTABLE uint32_t TileEnd(const uint8_t* payload, uint32_t tile) {
-  return LoadAligned<uint16_t>(payload + format::kTileEndOffset + 2 * tile);
+/// Finds the lists' places from the counts.
+CINCH_PORTABLE void FindLists(const uint8_t* payload, CascadeHead* head) {
+  uint32_t at = head->layout.coded_offset;
+  for (uint32_t level = 0; level < format::kLevels; ++level) {
+    head->escapes.count[level] =
+        LoadAligned<uint16_t>(payload + format::kEscapeCountOffset + 2 * level);
+  }
+  for (uint32_t level = 1; level < format::kLevels; ++level) {
+    head->codes_offset[level] = at;
+    at += format::CodeListBytes(head->listed(level));
+  }
+  head->codes_offset[0] = at;
+  head->coded_bytes = at + head->escapes.count[format::kLevels - 1] - head->layout.coded_offset;
 }
 
-/// Every check that needs no tile. Memory beyond payload_bytes is not read.
+/// Every check that needs no field. Memory beyond payload_bytes is not read.
 CINCH_PORTABLE CascadeHead CheckCascadeHead(const uint8_t* payload, uint32_t payload_bytes,
                                             uint32_t length_bytes) {
   CascadeHead head{};
+  if (payload_bytes < format::kResidueOffset) return head;
   const uint32_t dtype = payload[5];
-  const uint32_t level0_bits = payload[6];
+  head.level0_bits = payload[6];
   head.zero_planes = payload[7];
-  if (!format::IsBlockDtype(dtype) || level0_bits > format::kMaxLevel0Bits) return head;
+  if (!format::IsBlockDtype(dtype) || head.level0_bits > format::kMaxLevel0Bits) return head;
   const format::DtypeTraits traits = format::TraitsOf(dtype);
   if ((head.zero_planes >> (traits.residue_bits / 8)) != 0) return head;
   head.symbol_bits = traits.symbol_bits;
   head.transform = TransformOf(dtype);
-  head.layout = format::MakeCascadeLayout(dtype, length_bytes, level0_bits, head.zero_planes);
-  if (head.layout.elements == 0 || payload_bytes < head.layout.PayloadBytes(0)) return head;
+  head.layout = format::MakeCascadeLayout(dtype, length_bytes, head.level0_bits, head.zero_planes);
   for (uint32_t level = 0; level < format::kLevels; ++level) {
     head.codebook.window_start[level] = payload[format::kCodebookOffset + level];
   }
-  if (!format::IsValidCodebook(head.codebook, level0_bits, traits.symbol_bits)) return head;
-  head.coded_bytes = TileEnd(payload, head.layout.tiles - 1);
-  head.valid = payload_bytes == head.layout.PayloadBytes(head.coded_bytes);
+  FindLists(payload, &head);
+  head.valid = head.layout.elements != 0 &&
+               payload_bytes == head.layout.PayloadBytes(head.coded_bytes) &&
+               payload_bytes < format::StoredPayloadBytes(length_bytes) &&
+               format::IsValidCodebook(head.codebook, head.level0_bits, traits.symbol_bits);
   return head;
 }
 
-/// Decodes the tiles of a checked block; this thread's share of the verdict.
-template <uint32_t kElementBytes, uint32_t kSymbolBits, typename Team>
-CINCH_TEAM bool DecodeTiles(const Team& team, const CascadeHead& head, Workspace* workspace) {
-  bool valid = true;
-  for (uint32_t tile = team.warp(); tile < head.layout.tiles; tile += team.warps()) {
-    const uint32_t begin = tile == 0 ? 0 : TileEnd(workspace->payload, tile - 1);
-    const uint32_t end = TileEnd(workspace->payload, tile);
-    if (end < begin || end > head.coded_bytes) {
-      valid = false;
-      continue;
-    }
-    valid &= WarpDecodeTile<kElementBytes, kSymbolBits>(
-        team, head.layout, head.transform, head.zero_planes, tile, begin, end, workspace);
-  }
-  return valid;
-}
-
 template <typename Team>
-CINCH_TEAM bool DecodeTilesOf(const Team& team, const CascadeHead& head, Workspace* workspace) {
+CINCH_TEAM bool WarpJoinOf(const Team& team, const CascadeHead& head, const uint8_t* from,
+                           Workspace* workspace) {
   switch (16 * head.layout.traits.element_bytes + head.symbol_bits) {
     case 16 * 1 + 4:
-      return DecodeTiles<1, 4>(team, head, workspace);
+      return WarpJoin<1, 4>(team, head, from, workspace);
     case 16 * 1 + 5:
-      return DecodeTiles<1, 5>(team, head, workspace);
+      return WarpJoin<1, 5>(team, head, from, workspace);
     case 16 * 1 + 8:
-      return DecodeTiles<1, 8>(team, head, workspace);
+      return WarpJoin<1, 8>(team, head, from, workspace);
     case 16 * 2 + 5:
-      return DecodeTiles<2, 5>(team, head, workspace);
+      return WarpJoin<2, 5>(team, head, from, workspace);
     case 16 * 2 + 8:
-      return DecodeTiles<2, 8>(team, head, workspace);
+      return WarpJoin<2, 8>(team, head, from, workspace);
     case 16 * 4 + 8:
-      return DecodeTiles<4, 8>(team, head, workspace);
+      return WarpJoin<4, 8>(team, head, from, workspace);
     default:
-      return DecodeTiles<8, 8>(team, head, workspace);
+      return WarpJoin<8, 8>(team, head, from, workspace);
   }
+}
+
+/// This thread's share of what is checked byte by byte; true when it found something.
+template <typename Team>
+CINCH_TEAM bool SeesBadBytes(const Team& team, const DecodeTask& task, const CascadeHead& head,
+                             const uint8_t* payload) {
+  const uint32_t tail = head.layout.coded_offset + head.coded_bytes;
+  bool bad = SeesNonZero(team, payload, format::kEscapeCountOffset + sizeof(format::EscapeCounts),
+                         format::kResidueOffset);
+  bad |= SeesNonZero(team, payload, tail + head.layout.tail_bytes, task.payload_bytes);
+  for (uint32_t at = head.codes_offset[0] + team.thread(); at < tail; at += team.threads()) {
+    bad |= (payload[at] >> head.symbol_bits) != 0;
+  }
+  return bad;
 }
 
 template <typename Team>
@@ -104,21 +104,26 @@ CINCH_TEAM bool SyncDecodeCascade(const Team& team, const DecodeTask& task, Work
   const uint8_t* payload = workspace->payload;
   const CascadeHead head = CheckCascadeHead(payload, task.payload_bytes, task.length_bytes);
   if (!head.valid) return false;
-  const format::CascadeLayout& layout = head.layout;
   for (uint32_t i = team.thread(); i < 8 * format::kLevels; i += team.threads()) {
     const uint32_t level = i / 8;
-    const bool named = i % 8 < format::WindowWidth(layout.level0_bits, level);
+    const bool named = i % 8 < format::WindowWidth(head.level0_bits, level);
     workspace->symbol_of_code[level][i % 8] =
-        named ? format::SymbolOf(head.codebook, layout.level0_bits, level, i % 8) : 0;
+        named ? format::SymbolOf(head.codebook, head.level0_bits, level, i % 8) : 0;
   }
-  const uint32_t tail = layout.coded_offset + head.coded_bytes;
-  bool reserved =
-      SeesNonZero(team, payload, format::kTileEndOffset + 2 * layout.tiles, layout.residue_offset);
-  reserved |= SeesNonZero(team, payload, tail + layout.tail_bytes, task.payload_bytes);
+  bool valid = !SeesBadBytes(team, task, head, payload);
+  WarpCountLevels(team, head, workspace, &valid);
   team.Sync();
-  const bool valid = DecodeTilesOf(team, head, workspace) && !reserved;
-  for (uint32_t i = team.thread(); i < layout.tail_bytes; i += team.threads()) {
-    workspace->original[task.length_bytes - layout.tail_bytes + i] = payload[tail + i];
+  const EscapeTotals totals = WarpTotals(team, *workspace);
+  for (uint32_t level = 0; level < format::kLevels; ++level) {
+    valid &= totals.all[level] == head.escapes.count[level];
+  }
+  // The lists are only followed once the counts are known to be true.
+  if (team.SyncAny(!valid)) return false;
+  SyncExpandLists(team, head, totals, workspace);
+  valid = WarpJoinOf(team, head, workspace->list + totals.before[0], workspace);
+  const uint32_t tail = head.layout.coded_offset + head.coded_bytes;
+  for (uint32_t i = team.thread(); i < head.layout.tail_bytes; i += team.threads()) {
+    workspace->original[task.length_bytes - head.layout.tail_bytes + i] = payload[tail + i];
   }
   return !team.SyncAny(!valid);
 }

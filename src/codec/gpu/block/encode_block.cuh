@@ -9,7 +9,7 @@
 #include "codec/gpu/block/codebook.cuh"
 #include "codec/gpu/block/copy.cuh"
 #include "codec/gpu/block/detect.cuh"
-#include "codec/gpu/block/encode_tile.cuh"
+#include "codec/gpu/block/encode_lists.cuh"
 #include "codec/gpu/block/sample.cuh"
 #include "codec/gpu/block/survey.cuh"
 #include "codec/gpu/block/workspace.cuh"
@@ -73,53 +73,51 @@ CINCH_TEAM uint32_t SyncStoreConstant(const Team& team, uint32_t checksum, Works
   return format::kConstantPayloadBytes;
 }
 
-/// Sums up the tiles' coded parts and writes tile_end. Returns the sum, in every thread.
-template <typename Team>
-CINCH_TEAM uint32_t WriteTileEnds(const Team& team, const format::CascadeLayout& layout,
-                                  Workspace* workspace) {
-  uint32_t total = 0;
-  for (uint32_t tile = 0; tile < layout.tiles; ++tile) {
-    total += workspace->coded_bytes[tile];
-    if (tile % team.threads() == team.thread()) {
-      StoreAligned(workspace->payload + format::kTileEndOffset + 2 * tile,
-                   static_cast<uint16_t>(total));
-    }
+/// Everything before the residues, by one thread.
+CINCH_PORTABLE void WriteCascadeHead(const CascadeJob& job, uint32_t dtype, const Shape& shape,
+                                     const EscapeTotals& totals, uint32_t checksum,
+                                     uint8_t* payload) {
+  const uint32_t tag = static_cast<uint32_t>(format::BlockMode::kCascade) | (dtype << 8) |
+                       (job.level0_bits << 16) | (job.zero_planes << 24);
+  uint32_t codebook = 0;
+  for (uint32_t level = 0; level < format::kLevels; ++level) {
+    codebook |= shape.window_start[level] << (8 * level);
   }
-  return total;
+  static_assert(format::kCodebookOffset == 8 && format::kEscapeCountOffset == 12);
+  static_assert(format::kResidueOffset == 24);
+  StoreAligned(payload, Words4{{checksum, tag, codebook, totals.all[0] | (totals.all[1] << 16)}});
+  StoreAligned(payload + 16, Words2{{totals.all[2] | (totals.all[3] << 16), 0}});
 }
 
-/// Everything around the coded parts.
+/// What the tail's bytes and the coded part are ORed into.
 template <typename Team>
-CINCH_TEAM void WriteCascadeFrame(const Team& team, const EncodeTask& task, const CascadeJob& job,
-                                  const DtypeFacts& facts, const Shape& shape, uint32_t checksum,
-                                  uint32_t coded_bytes, Workspace* workspace) {
-  const format::CascadeLayout& layout = job.layout;
-  uint8_t* payload = workspace->payload;
-  if (team.thread() == 0) {
-    const uint32_t tag = static_cast<uint32_t>(format::BlockMode::kCascade) | (facts.dtype << 8) |
-                         (layout.level0_bits << 16) | (job.zero_planes << 24);
-    uint32_t codebook = 0;
-    for (uint32_t level = 0; level < format::kLevels; ++level) {
-      codebook |= shape.window_start[level] << (8 * level);
-    }
-    StoreAligned(payload, Words2{{checksum, tag}});
-    StoreAligned(payload + format::kCodebookOffset, codebook);
-  }
-  ZeroBytes(team, payload, format::kTileEndOffset + 2 * layout.tiles, layout.residue_offset);
+CINCH_TEAM void SyncZeroCoded(const Team& team, const format::CascadeLayout& layout,
+                              uint32_t payload_bytes, uint8_t* payload) {
+  ZeroBytes(team, payload, layout.coded_offset, payload_bytes);
+  team.Sync();
+}
+
+template <typename Team>
+CINCH_TEAM void WriteTail(const Team& team, const format::CascadeLayout& layout,
+                          uint32_t coded_bytes, uint32_t length_bytes, Workspace* workspace) {
   const uint32_t tail = layout.coded_offset + coded_bytes;
   for (uint32_t i = team.thread(); i < layout.tail_bytes; i += team.threads()) {
-    payload[tail + i] = workspace->original[task.length_bytes - layout.tail_bytes + i];
+    OrByte(team, workspace->payload, tail + i,
+           workspace->original[length_bytes - layout.tail_bytes + i]);
   }
-  ZeroBytes(team, payload, tail + layout.tail_bytes, layout.PayloadBytes(coded_bytes));
 }
 
-/// Codes the cascade; 0 when the block is better stored.
-template <uint32_t kElementBytes, uint32_t kSymbolBits, typename Team>
-CINCH_TEAM uint32_t SyncCodeCascade(const Team& team, const EncodeTask& task,
-                                    const DtypeFacts& facts, const Shape& shape, uint32_t checksum,
-                                    Workspace* workspace) {
+CINCH_PORTABLE uint32_t CodedBytes(const EscapeTotals& totals) {
+  return format::CodeListBytes(totals.all[0]) + format::CodeListBytes(totals.all[1]) +
+         format::CodeListBytes(totals.all[2]) + totals.all[3];
+}
+
+template <uint32_t kElementBytes, typename Team>
+CINCH_TEAM CascadeJob SyncMakeJob(const Team& team, const EncodeTask& task, const DtypeFacts& facts,
+                                  const Shape& shape, Workspace* workspace) {
   CascadeJob job{};
   job.transform = facts.transform;
+  job.level0_bits = shape.level0_bits;
   job.zero_planes =
       ZeroPlanesIn(AnyElement<kElementBytes>(*workspace, facts.elements, facts.transform), facts);
   job.layout =
@@ -130,31 +128,30 @@ CINCH_TEAM uint32_t SyncCodeCascade(const Team& team, const EncodeTask& task,
     workspace->place_of_symbol[symbol] = static_cast<uint8_t>(PlaceOfSymbol(shape, symbol));
   }
   team.Sync();
-  constexpr uint32_t kTileBytes = format::kTileElements * kElementBytes;
-  for (uint32_t tile = team.warp(); tile < job.layout.tiles; tile += team.warps()) {
-    const uint32_t listed = WarpCodeLevel0<kElementBytes, kSymbolBits>(team, job, tile, workspace);
-    const uint8_t* list = workspace->original + tile * kTileBytes;
-    const uint32_t bytes = WarpMeasureList(team, list, listed, *workspace);
-    if (team.lane() == 0) {
-      workspace->listed[tile] = listed;
-      workspace->coded_bytes[tile] = bytes;
-    }
-  }
+  return job;
+}
+
+/// Codes the cascade; 0 when the block is better stored.
+template <uint32_t kElementBytes, uint32_t kSymbolBits, typename Team>
+CINCH_TEAM uint32_t SyncCodeCascade(const Team& team, const EncodeTask& task,
+                                    const DtypeFacts& facts, const Shape& shape, uint32_t checksum,
+                                    Workspace* workspace) {
+  const CascadeJob job = SyncMakeJob<kElementBytes>(team, task, facts, shape, workspace);
+  const Share share = ShareOf(team, facts.elements, kOctet);
+  uint8_t* list = workspace->original + share.begin * kElementBytes;
+  const uint32_t listed = WarpCodeLevel0<kElementBytes, kSymbolBits>(team, job, share, workspace);
+  WarpCountEscapes(team, list, listed, workspace);
   team.Sync();
-  const uint32_t coded_bytes = WriteTileEnds(team, job.layout, workspace);
+  const EscapeTotals totals = WarpTotals(team, *workspace);
+  const uint32_t coded_bytes = CodedBytes(totals);
   const uint32_t payload_bytes = job.layout.PayloadBytes(coded_bytes);
-  if (coded_bytes > 0xFFFF || payload_bytes >= format::StoredPayloadBytes(task.length_bytes)) {
-    return 0;
+  if (payload_bytes >= format::StoredPayloadBytes(task.length_bytes)) return 0;
+  SyncZeroCoded(team, job.layout, payload_bytes, workspace->payload);
+  WarpCodeLists(team, totals, job.layout.coded_offset, list, workspace);
+  WriteTail(team, job.layout, coded_bytes, task.length_bytes, workspace);
+  if (team.thread() == 0) {
+    WriteCascadeHead(job, facts.dtype, shape, totals, checksum, workspace->payload);
   }
-  uint8_t* coded = workspace->payload + job.layout.coded_offset;
-  for (uint32_t tile = 0; tile < job.layout.tiles; ++tile) {
-    if (tile % team.warps() == team.warp()) {
-      WarpCodeLists(team, workspace->listed[tile], *workspace,
-                    workspace->original + tile * kTileBytes, coded);
-    }
-    coded += workspace->coded_bytes[tile];
-  }
-  WriteCascadeFrame(team, task, job, facts, shape, checksum, coded_bytes, workspace);
   team.Sync();
   return payload_bytes;
 }
