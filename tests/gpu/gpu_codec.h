@@ -46,8 +46,10 @@ class Memory {
     return static_cast<T*>(memory_);
   }
   size_t size() const { return bytes_; }
+  /// The bytes are there on return, for any stream: a copy from pageable memory alone is not.
   void Upload(const void* from, size_t bytes) {
     EXPECT_EQ(cudaMemcpy(memory_, from, bytes, cudaMemcpyHostToDevice), cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(nullptr), cudaSuccess);
   }
   Bytes Download() const {
     Bytes to(bytes_);

@@ -79,9 +79,8 @@ __device__ __forceinline__ void CountDecodedBlock(const PlanItem& item, uint64_t
 
 /// One block from its payload to its place in the output. By all threads.
 __device__ __forceinline__ void SyncDecodeUnit(const BatchParameters& batch, const Unit& unit,
-                                               DecodeShared* shared) {
+                                               const PlanItem& item, DecodeShared* shared) {
   const DecodeTeam team;
-  const PlanItem& item = shared->schedule.item;
   cinch_cuda_result* result = batch.results + unit.item;
   if (item.blocks == 0) {
     if (team.thread() == 0) *result = {0, static_cast<cinch_status>(item.status), 0};
@@ -124,10 +123,10 @@ __global__ void __launch_bounds__(kDecodeTuning.threads, kDecodeTuning.min_ctas_
   extern __shared__ __align__(128) uint8_t shared_bytes[];
   auto* shared = reinterpret_cast<DecodeShared*>(shared_bytes);
   if (!SyncStartSchedule<false>(batch, &shared->schedule)) return;
-  while (true) {
-    const Unit unit = SyncNextUnit(batch, &shared->schedule);
+  for (uint32_t turn = 0;; ++turn) {
+    const Unit unit = SyncNextUnit(batch, turn, &shared->schedule);
     if (unit.item == kNoItem) break;
-    SyncDecodeUnit(batch, unit, shared);
+    SyncDecodeUnit(batch, unit, shared->schedule.items[turn % 2], shared);
   }
   SyncEndSchedule(batch);
 }

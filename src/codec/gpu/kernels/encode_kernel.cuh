@@ -106,9 +106,8 @@ __device__ __forceinline__ int32_t CopyPayload(const EncodeTeam& team, const Pla
 
 /// One block from its bytes to its place in the frame. By all threads.
 __device__ __forceinline__ void SyncEncodeUnit(const BatchParameters& batch, const Unit& unit,
-                                               EncodeShared* shared) {
+                                               const PlanItem& item, EncodeShared* shared) {
   const EncodeTeam team;
-  const PlanItem& item = shared->schedule.item;
   cinch_cuda_result* result = batch.results + unit.item;
   if (item.blocks == 0) {
     if (team.thread() == 0) FinishFrame(item, item.status, 0, 0, result);
@@ -148,10 +147,10 @@ __global__ void __launch_bounds__(kEncodeTuning.threads, kEncodeTuning.min_ctas_
   extern __shared__ __align__(128) uint8_t shared_bytes[];
   auto* shared = reinterpret_cast<EncodeShared*>(shared_bytes);
   if (!SyncStartSchedule<true>(batch, &shared->schedule)) return;
-  while (true) {
-    const Unit unit = SyncNextUnit(batch, &shared->schedule);
+  for (uint32_t turn = 0;; ++turn) {
+    const Unit unit = SyncNextUnit(batch, turn, &shared->schedule);
     if (unit.item == kNoItem) break;
-    SyncEncodeUnit(batch, unit, shared);
+    SyncEncodeUnit(batch, unit, shared->schedule.items[turn % 2], shared);
   }
   SyncEndSchedule(batch);
 }

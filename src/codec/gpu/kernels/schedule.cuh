@@ -23,8 +23,9 @@ struct Unit {
 
 /// A thread block's view of the batch, in shared memory.
 struct Schedule {
-  PlanItem item;  ///< Of the unit at hand.
-  Unit next;
+  /// The unit at hand and the next one, in turn, and their items.
+  Unit units[2];
+  PlanItem items[2];
   uint32_t epoch;
   uint64_t total_units;
   int32_t batch_status;
@@ -90,21 +91,27 @@ __device__ __forceinline__ uint32_t WarpFindItem(const uint32_t* first_unit, uin
   return begin;
 }
 
-/// By one warp: takes the next unit. Lane 0 writes it to schedule->next.
-__device__ __forceinline__ void WarpTakeUnit(const BatchParameters& batch, Schedule* schedule) {
+/// By one warp: takes the next unit, for the turn `slot`.
+__device__ __forceinline__ void WarpTakeUnit(const BatchParameters& batch, uint32_t slot,
+                                             Schedule* schedule) {
   const uint32_t lane = threadIdx.x % 32;
   uint32_t ticket = 0;
   if (lane == 0) ticket = atomicAdd(&batch.scratch.header->next_unit, 1);
   ticket = __shfl_sync(0xFFFFFFFF, ticket, 0);
   Unit unit{kNoItem, 0, 0};
   if (ticket < schedule->total_units) {
-    const uint32_t* first_unit =
-        batch.planned != 0 ? batch.scratch.first_unit : schedule->first_unit;
+    const bool planned = batch.planned != 0;
+    const uint32_t* first_unit = planned ? batch.scratch.first_unit : schedule->first_unit;
     unit.item = WarpFindItem(first_unit, batch.item_count, ticket);
     unit.first_unit = first_unit[unit.item];
     unit.block = ticket - unit.first_unit;
+    const PlanItem* item = (planned ? batch.scratch.plan : schedule->plan) + unit.item;
+    if (lane < sizeof(PlanItem) / 4) {
+      reinterpret_cast<uint32_t*>(&schedule->items[slot])[lane] =
+          reinterpret_cast<const uint32_t*>(item)[lane];
+    }
   }
-  if (lane == 0) schedule->next = unit;
+  if (lane == 0) schedule->units[slot] = unit;
 }
 
 /// By all threads: makes the batch's plan visible to the thread block and takes its first unit.
@@ -124,7 +131,7 @@ __device__ __forceinline__ bool SyncStartSchedule(const BatchParameters& batch,
       schedule->epoch = batch.scratch.header->epoch;
     }
     __syncwarp();
-    if (schedule->batch_status == CINCH_OK) WarpTakeUnit(batch, schedule);
+    if (schedule->batch_status == CINCH_OK) WarpTakeUnit(batch, 0, schedule);
   }
   __syncthreads();
   if (schedule->batch_status == CINCH_OK) return true;
@@ -135,18 +142,15 @@ __device__ __forceinline__ bool SyncStartSchedule(const BatchParameters& batch,
   return false;
 }
 
-/// By all threads: the unit that was taken before; its item is then in schedule->item. The next one
-/// is taken while this one is coded.
-__device__ __forceinline__ Unit SyncNextUnit(const BatchParameters& batch, Schedule* schedule) {
+/// By all threads: the unit that was taken for turn `turn`, counted from 0, whose item is in
+/// schedule->items[turn % 2]. While it is coded, the last warp takes the next one.
+__device__ __forceinline__ Unit SyncNextUnit(const BatchParameters& batch, uint32_t turn,
+                                             Schedule* schedule) {
   __syncthreads();
-  const Unit unit = schedule->next;
-  __syncthreads();
-  if (unit.item == kNoItem) return unit;
-  if (threadIdx.x == 32) {
-    schedule->item = batch.planned != 0 ? batch.scratch.plan[unit.item] : schedule->plan[unit.item];
+  const Unit unit = schedule->units[turn % 2];
+  if (unit.item != kNoItem && threadIdx.x / 32 == blockDim.x / 32 - 1) {
+    WarpTakeUnit(batch, (turn + 1) % 2, schedule);
   }
-  if (threadIdx.x < 32) WarpTakeUnit(batch, schedule);
-  __syncthreads();
   return unit;
 }
 
