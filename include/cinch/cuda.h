@@ -92,7 +92,7 @@ CINCH_API uint64_t cinch_cuda_scratch_bytes(uint64_t max_items, uint64_t max_inp
 CINCH_API cinch_status cinch_cuda_scratch_init(const cinch_cuda_scratch* scratch, void* stream);
 
 /** Enqueues the compression of each item into its own frame. `results` is device-accessible, an
- *  entry for each item. A call is one kernel for up to 32 items; for more, two small kernels come
+ *  entry for each item. A call is one kernel for up to 16 items; for more, two small kernels come
  *  before it, and for items on the host one more for every 64 of them.
  *
  *  OK means enqueued: items have their own statuses. A bad item does not affect its neighbours.

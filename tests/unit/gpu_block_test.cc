@@ -39,18 +39,18 @@ EncodeTask TaskOf(const BlockInput& input) {
 
 /// Coding by one thread.
 struct Solo {
-  static Encoded Encode(const BlockInput& input, Workspace* workspace) {
+  static Encoded Encode(const BlockInput& input, EncodeWorkspace* workspace) {
     const EncodeResult result = SyncEncodeBlock(SoloTeam(), TaskOf(input), workspace);
     return {Bytes(workspace->payload, workspace->payload + result.payload_bytes), result.hash};
   }
-  static Status Decode(const DecodeTask& task, Workspace* workspace, uint64_t* hash) {
+  static Status Decode(const DecodeTask& task, DecodeWorkspace* workspace, uint64_t* hash) {
     return SyncDecodeBlock(SoloTeam(), task, workspace, hash);
   }
 };
 
 /// Coding by warps of 32 threads that take turns at random.
 struct Fibers {
-  static Encoded Encode(const BlockInput& input, Workspace* workspace) {
+  static Encoded Encode(const BlockInput& input, EncodeWorkspace* workspace) {
     Encoded encoded;
     test::RunTeam<4>(input.length_bytes, [&](const test::FiberTeam<4>& team) {
       const EncodeResult result = SyncEncodeBlock(team, TaskOf(input), workspace);
@@ -61,7 +61,7 @@ struct Fibers {
     });
     return encoded;
   }
-  static Status Decode(const DecodeTask& task, Workspace* workspace, uint64_t* hash) {
+  static Status Decode(const DecodeTask& task, DecodeWorkspace* workspace, uint64_t* hash) {
     Status status = CINCH_ERROR_INTERNAL;
     test::RunTeam<4>(task.length_bytes, [&](const test::FiberTeam<4>& team) {
       uint64_t own_hash = 0;
@@ -80,12 +80,13 @@ class GpuBlockTest : public testing::Test {
  protected:
   void SetUp() override {
     // What is left from another block must not matter.
-    std::fill_n(reinterpret_cast<uint8_t*>(workspace_.get()), sizeof(Workspace), uint8_t{0xA5});
+    std::fill_n(reinterpret_cast<uint8_t*>(encode_.get()), sizeof *encode_, uint8_t{0xA5});
+    std::fill_n(reinterpret_cast<uint8_t*>(decode_.get()), sizeof *decode_, uint8_t{0xA5});
   }
 
   void RoundTrip(const BlockInput& input) {
     const Encoded expected = EncodeByReference(input);
-    const Encoded encoded = Coder::Encode(input, workspace_.get());
+    const Encoded encoded = Coder::Encode(input, encode_.get());
     ASSERT_EQ(encoded.payload.size(), expected.payload.size());
     ASSERT_TRUE(encoded.payload == expected.payload)
         << "first difference at "
@@ -96,12 +97,13 @@ class GpuBlockTest : public testing::Test {
     uint64_t hash = 1;
     const DecodeTask task{expected.payload.data(), static_cast<uint32_t>(expected.payload.size()),
                           input.length_bytes, input.index, input.checksum};
-    ASSERT_EQ(Coder::Decode(task, workspace_.get(), &hash), CINCH_OK);
+    ASSERT_EQ(Coder::Decode(task, decode_.get(), &hash), CINCH_OK);
     ASSERT_EQ(hash, expected.hash);
-    ASSERT_TRUE(std::equal(input.bytes, input.bytes + input.length_bytes, workspace_->original));
+    ASSERT_TRUE(std::equal(input.bytes, input.bytes + input.length_bytes, decode_->original));
   }
 
-  std::unique_ptr<Workspace> workspace_ = std::make_unique<Workspace>();
+  std::unique_ptr<EncodeWorkspace> encode_ = std::make_unique<EncodeWorkspace>();
+  std::unique_ptr<DecodeWorkspace> decode_ = std::make_unique<DecodeWorkspace>();
 };
 
 using Coders = testing::Types<Solo, Fibers>;
@@ -194,11 +196,11 @@ TYPED_TEST(GpuBlockTest, JudgesMutatedPayloadsLikeThePlainCodec) {
         {payload.data(), payload_bytes, length, 5, checksum}, expected.data(), &expected_hash);
     uint64_t hash = 0;
     ASSERT_EQ(TypeParam::Decode({payload.data(), payload_bytes, length, 5, checksum},
-                                this->workspace_.get(), &hash),
+                                this->decode_.get(), &hash),
               verdict)
         << "round " << round;
     if (verdict == CINCH_OK) {
-      ASSERT_TRUE(std::equal(expected.begin(), expected.end(), this->workspace_->original));
+      ASSERT_TRUE(std::equal(expected.begin(), expected.end(), this->decode_->original));
     } else {
       ++rejected;
     }

@@ -102,7 +102,8 @@ CINCH_PORTABLE uint32_t CandidateBits(uint32_t i) { return i == 0 ? 2 : i == 1 ?
 /// The cheapest shape of three, each by another warp; the same in every thread. `counts` and
 /// `samples` must be visible to all.
 template <typename Team>
-CINCH_TEAM Shape SyncChooseShape(const Team& team, uint32_t symbol_bits, Workspace* workspace) {
+CINCH_TEAM Shape SyncChooseShape(const Team& team, uint32_t symbol_bits,
+                                 EncodeWorkspace* workspace) {
   for (uint32_t i = team.warp(); i < kShapes; i += team.warps()) {
     const Shape shape = WarpChooseShape(team, workspace->counts, workspace->samples, symbol_bits,
                                         CandidateBits(i), workspace->remaining[i]);

@@ -15,7 +15,7 @@
 
 namespace cinch::codec::gpu {
 
-/// A payload to decode. `bytes` is 16-byte aligned.
+/// A payload to decode. `bytes` is 16-byte aligned, in any memory that nobody changes.
 struct DecodeTask {
   const uint8_t* bytes;
   uint32_t payload_bytes;  ///< 16 to format::kMaxBlockPayloadBytes, a multiple of 16.
@@ -65,23 +65,23 @@ CINCH_PORTABLE CascadeHead CheckCascadeHead(const uint8_t* payload, uint32_t pay
 }
 
 template <typename Team>
-CINCH_TEAM bool WarpJoinOf(const Team& team, const CascadeHead& head, const uint8_t* from,
-                           Workspace* workspace) {
+CINCH_TEAM bool WarpJoinOf(const Team& team, const CascadeHead& head, const uint8_t* payload,
+                           const uint8_t* from, DecodeWorkspace* workspace) {
   switch (16 * head.layout.traits.element_bytes + head.symbol_bits) {
     case 16 * 1 + 4:
-      return WarpJoin<1, 4>(team, head, from, workspace);
+      return WarpJoin<1, 4>(team, head, payload, from, workspace);
     case 16 * 1 + 5:
-      return WarpJoin<1, 5>(team, head, from, workspace);
+      return WarpJoin<1, 5>(team, head, payload, from, workspace);
     case 16 * 1 + 8:
-      return WarpJoin<1, 8>(team, head, from, workspace);
+      return WarpJoin<1, 8>(team, head, payload, from, workspace);
     case 16 * 2 + 5:
-      return WarpJoin<2, 5>(team, head, from, workspace);
+      return WarpJoin<2, 5>(team, head, payload, from, workspace);
     case 16 * 2 + 8:
-      return WarpJoin<2, 8>(team, head, from, workspace);
+      return WarpJoin<2, 8>(team, head, payload, from, workspace);
     case 16 * 4 + 8:
-      return WarpJoin<4, 8>(team, head, from, workspace);
+      return WarpJoin<4, 8>(team, head, payload, from, workspace);
     default:
-      return WarpJoin<8, 8>(team, head, from, workspace);
+      return WarpJoin<8, 8>(team, head, payload, from, workspace);
   }
 }
 
@@ -100,8 +100,9 @@ CINCH_TEAM bool SeesBadBytes(const Team& team, const DecodeTask& task, const Cas
 }
 
 template <typename Team>
-CINCH_TEAM bool SyncDecodeCascade(const Team& team, const DecodeTask& task, Workspace* workspace) {
-  const uint8_t* payload = workspace->payload;
+CINCH_TEAM bool SyncDecodeCascade(const Team& team, const DecodeTask& task,
+                                  DecodeWorkspace* workspace) {
+  const uint8_t* payload = task.bytes;
   const CascadeHead head = CheckCascadeHead(payload, task.payload_bytes, task.length_bytes);
   if (!head.valid) return false;
   for (uint32_t i = team.thread(); i < 8 * format::kLevels; i += team.threads()) {
@@ -111,16 +112,16 @@ CINCH_TEAM bool SyncDecodeCascade(const Team& team, const DecodeTask& task, Work
         named ? format::SymbolOf(head.codebook, head.level0_bits, level, i % 8) : 0;
   }
   bool valid = !SeesBadBytes(team, task, head, payload);
-  WarpCountLevels(team, head, workspace, &valid);
+  WarpCountLevels(team, head, payload, workspace, &valid);
   team.Sync();
-  const EscapeTotals totals = WarpTotals(team, *workspace);
+  const EscapeTotals totals = WarpTotals(team, workspace->escapes);
   for (uint32_t level = 0; level < format::kLevels; ++level) {
     valid &= totals.all[level] == head.escapes.count[level];
   }
   // The lists are only followed once the counts are known to be true.
   if (team.SyncAny(!valid)) return false;
-  SyncExpandLists(team, head, totals, workspace);
-  valid = WarpJoinOf(team, head, workspace->list + totals.before[0], workspace);
+  SyncExpandLists(team, head, totals, payload, workspace);
+  valid = WarpJoinOf(team, head, payload, workspace->list + totals.before[0], workspace);
   const uint32_t tail = head.layout.coded_offset + head.coded_bytes;
   for (uint32_t i = team.thread(); i < head.layout.tail_bytes; i += team.threads()) {
     workspace->original[task.length_bytes - head.layout.tail_bytes + i] = payload[tail + i];
@@ -129,9 +130,10 @@ CINCH_TEAM bool SyncDecodeCascade(const Team& team, const DecodeTask& task, Work
 }
 
 template <typename Team>
-CINCH_TEAM bool SyncDecodeStored(const Team& team, const DecodeTask& task, Workspace* workspace) {
+CINCH_TEAM bool SyncDecodeStored(const Team& team, const DecodeTask& task,
+                                 DecodeWorkspace* workspace) {
   if (task.payload_bytes != format::StoredPayloadBytes(task.length_bytes)) return false;
-  const uint8_t* payload = workspace->payload;
+  const uint8_t* payload = task.bytes;
   const uint32_t data_end = format::kStoredDataOffset + task.length_bytes;
   bool reserved =
       SeesNonZero(team, payload, sizeof(format::BlockHeader), format::kStoredDataOffset);
@@ -141,9 +143,10 @@ CINCH_TEAM bool SyncDecodeStored(const Team& team, const DecodeTask& task, Works
 }
 
 template <typename Team>
-CINCH_TEAM bool SyncDecodeConstant(const Team& team, const DecodeTask& task, Workspace* workspace) {
+CINCH_TEAM bool SyncDecodeConstant(const Team& team, const DecodeTask& task,
+                                   DecodeWorkspace* workspace) {
   if (task.payload_bytes != format::kConstantPayloadBytes) return false;
-  const auto pattern = LoadAligned<Words2>(workspace->payload + sizeof(format::BlockHeader));
+  const auto pattern = LoadAligned<Words2>(task.bytes + sizeof(format::BlockHeader));
   for (uint32_t at = 8 * team.thread(); at < task.length_bytes; at += 8 * team.threads()) {
     StoreAligned(workspace->original + at, pattern);
   }
@@ -153,14 +156,13 @@ CINCH_TEAM bool SyncDecodeConstant(const Team& team, const DecodeTask& task, Wor
 
 /// Decodes a block into the workspace's `original`; the same status in every thread: OK,
 /// FRAME_BLOCK or FRAME_CHECKSUM. `*hash` gets BlockHash, or 0 without checksum. The bytes are
-/// complete and visible to the team. Called by all threads.
+/// complete and visible to the team. Called by all threads, who have left the block before.
 template <typename Team>
-CINCH_TEAM Status SyncDecodeBlock(const Team& team, const DecodeTask& task, Workspace* workspace,
-                                  uint64_t* hash) {
-  CopyBytes(team, workspace->payload, task.bytes, task.payload_bytes);
+CINCH_TEAM Status SyncDecodeBlock(const Team& team, const DecodeTask& task,
+                                  DecodeWorkspace* workspace, uint64_t* hash) {
   if (team.thread() == 0) workspace->hash_sum = 0;
   team.Sync();
-  const auto head = LoadAligned<Words2>(workspace->payload);
+  const auto head = LoadAligned<Words2>(task.bytes);
   const uint32_t tag = head.word[1];
   bool valid = false;
   if ((tag & 0xFF) == static_cast<uint32_t>(format::BlockMode::kCascade)) {

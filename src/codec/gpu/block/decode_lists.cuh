@@ -81,9 +81,8 @@ CINCH_TEAM uint32_t WarpCountList(const Team& team, const uint8_t* codes, const 
 
 /// Counts all levels' escapes in this warp's shares into workspace->escapes.
 template <typename Team>
-CINCH_TEAM void WarpCountLevels(const Team& team, const CascadeHead& head, Workspace* workspace,
-                                bool* valid) {
-  const uint8_t* payload = workspace->payload;
+CINCH_TEAM void WarpCountLevels(const Team& team, const CascadeHead& head, const uint8_t* payload,
+                                DecodeWorkspace* workspace, bool* valid) {
   for (uint32_t level = 0; level < format::kLevels; ++level) {
     const uint32_t escapes =
         level == 0 ? WarpCountLevel0(team, head, ShareOf(team, head.layout.elements, kOctet),
@@ -121,12 +120,13 @@ CINCH_TEAM void WarpExpandLevel(const Team& team, const Share& share, const uint
 /// workspace->list. The counts have been checked.
 template <typename Team>
 CINCH_TEAM void SyncExpandLists(const Team& team, const CascadeHead& head,
-                                const EscapeTotals& totals, Workspace* workspace) {
-  const uint8_t* from = workspace->payload + head.codes_offset[0];
+                                const EscapeTotals& totals, const uint8_t* payload,
+                                DecodeWorkspace* workspace) {
+  const uint8_t* from = payload + head.codes_offset[0];
   for (uint32_t level = format::kLevels - 1; level > 0; --level) {
     uint8_t* to = level == 2 ? workspace->original : workspace->list;
     WarpExpandLevel(team, ShareOf(team, head.listed(level), kListStep),
-                    workspace->payload + head.codes_offset[level], workspace->symbol_of_code[level],
+                    payload + head.codes_offset[level], workspace->symbol_of_code[level],
                     from + totals.before[level], to);
     team.Sync();
     from = to;
@@ -166,8 +166,8 @@ CINCH_PORTABLE Plane JoinSymbols(uint32_t codes, uint32_t escaped, const uint32_
 
 /// Puts a share's symbols and residues together. False, in some lane, when reserved bits are set.
 template <uint32_t kElementBytes, uint32_t kSymbolBits, typename Team>
-CINCH_TEAM bool WarpJoin(const Team& team, const CascadeHead& head, const uint8_t* from,
-                         Workspace* workspace) {
+CINCH_TEAM bool WarpJoin(const Team& team, const CascadeHead& head, const uint8_t* payload,
+                         const uint8_t* from, DecodeWorkspace* workspace) {
   const Share share = ShareOf(team, head.layout.elements, kOctet);
   bool valid = true;
   for (uint32_t step = share.begin; step < share.end; step += kOctet * Team::kLanes) {
@@ -177,7 +177,7 @@ CINCH_TEAM bool WarpJoin(const Team& team, const CascadeHead& head, const uint8_
     uint32_t codes = 0;
     uint32_t escaped = 0;
     if (head.level0_bits != 0 && count != 0) {
-      codes = ReadNibbles(place, workspace->payload + head.layout.code_offset, head.level0_bits);
+      codes = ReadNibbles(place, payload + head.layout.code_offset, head.level0_bits);
       escaped = EscapesOfNibbles(codes, head.level0_bits, count);
     }
     uint32_t total = 0;
@@ -185,7 +185,7 @@ CINCH_TEAM bool WarpJoin(const Team& team, const CascadeHead& head, const uint8_
     from += total;
     if (count == 0) continue;
     Plane planes[kElementBytes];
-    if (ReadResidues<kElementBytes, kSymbolBits>(place, workspace->payload + format::kResidueOffset,
+    if (ReadResidues<kElementBytes, kSymbolBits>(place, payload + format::kResidueOffset,
                                                  head.zero_planes, planes)) {
       valid = false;
     }

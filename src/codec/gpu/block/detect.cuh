@@ -48,7 +48,7 @@ CINCH_PORTABLE uint64_t EstimatedBits(const DtypeFacts& facts, uint32_t cost_bit
 /// Weighs candidate `i` by one warp. `counts` has room for 256 numbers of this warp.
 template <typename Team>
 CINCH_TEAM void WarpEstimate(const Team& team, uint32_t i, uint32_t length_bytes, uint32_t* counts,
-                             Workspace* workspace) {
+                             EncodeWorkspace* workspace) {
   const DtypeFacts facts = FactsOf(AutoCandidate(i), length_bytes);
   for (uint32_t k = team.lane(); k < 256; k += Team::kLanes) counts[k] = 0;
   team.WarpSync();
@@ -81,7 +81,8 @@ CINCH_TEAM void WarpEstimate(const Team& team, uint32_t i, uint32_t length_bytes
 /// The dtype of a block whose original bytes are in the workspace; the same in every thread. The
 /// staged payload is overwritten.
 template <typename Team>
-CINCH_TEAM uint32_t SyncDetectDtype(const Team& team, uint32_t length_bytes, Workspace* workspace) {
+CINCH_TEAM uint32_t SyncDetectDtype(const Team& team, uint32_t length_bytes,
+                                    EncodeWorkspace* workspace) {
   auto* counts = reinterpret_cast<uint32_t*>(workspace->payload);
   for (uint32_t i = team.warp(); i < kAutoCandidates; i += team.warps()) {
     WarpEstimate(team, i, length_bytes, counts + 256 * i, workspace);

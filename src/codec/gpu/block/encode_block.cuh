@@ -33,7 +33,8 @@ struct EncodeResult {
 
 /// Brings the block into the workspace and clears what is counted there.
 template <typename Team>
-CINCH_TEAM void SyncLoadOriginal(const Team& team, const EncodeTask& task, Workspace* workspace) {
+CINCH_TEAM void SyncLoadOriginal(const Team& team, const EncodeTask& task,
+                                 EncodeWorkspace* workspace) {
   CopyBytes(team, workspace->original, task.bytes, task.length_bytes);
   ZeroBytes(team, workspace->original, task.length_bytes, task.length_bytes + 16);
   for (uint32_t i = team.thread(); i < 256; i += team.threads()) workspace->counts[i] = 0;
@@ -50,7 +51,7 @@ CINCH_TEAM void SyncLoadOriginal(const Team& team, const EncodeTask& task, Works
 /// Stage a stored block, from the input: its copy in the workspace may be used up.
 template <typename Team>
 CINCH_TEAM uint32_t SyncStore(const Team& team, const EncodeTask& task, uint32_t checksum,
-                              Workspace* workspace) {
+                              EncodeWorkspace* workspace) {
   const uint32_t payload_bytes = format::StoredPayloadBytes(task.length_bytes);
   uint8_t* payload = workspace->payload;
   team.Sync();
@@ -62,7 +63,8 @@ CINCH_TEAM uint32_t SyncStore(const Team& team, const EncodeTask& task, uint32_t
 }
 
 template <typename Team>
-CINCH_TEAM uint32_t SyncStoreConstant(const Team& team, uint32_t checksum, Workspace* workspace) {
+CINCH_TEAM uint32_t SyncStoreConstant(const Team& team, uint32_t checksum,
+                                      EncodeWorkspace* workspace) {
   if (team.thread() == 0) {
     // Bytes behind the block are zero in the workspace, as the pattern wants them.
     const auto pattern = LoadAligned<Words2>(workspace->original);
@@ -99,7 +101,7 @@ CINCH_TEAM void SyncZeroCoded(const Team& team, const format::CascadeLayout& lay
 
 template <typename Team>
 CINCH_TEAM void WriteTail(const Team& team, const format::CascadeLayout& layout,
-                          uint32_t coded_bytes, uint32_t length_bytes, Workspace* workspace) {
+                          uint32_t coded_bytes, uint32_t length_bytes, EncodeWorkspace* workspace) {
   const uint32_t tail = layout.coded_offset + coded_bytes;
   for (uint32_t i = team.thread(); i < layout.tail_bytes; i += team.threads()) {
     OrByte(team, workspace->payload, tail + i,
@@ -114,7 +116,7 @@ CINCH_PORTABLE uint32_t CodedBytes(const EscapeTotals& totals) {
 
 template <uint32_t kElementBytes, typename Team>
 CINCH_TEAM CascadeJob SyncMakeJob(const Team& team, const EncodeTask& task, const DtypeFacts& facts,
-                                  const Shape& shape, Workspace* workspace) {
+                                  const Shape& shape, EncodeWorkspace* workspace) {
   CascadeJob job{};
   job.transform = facts.transform;
   job.level0_bits = shape.level0_bits;
@@ -135,14 +137,14 @@ CINCH_TEAM CascadeJob SyncMakeJob(const Team& team, const EncodeTask& task, cons
 template <uint32_t kElementBytes, uint32_t kSymbolBits, typename Team>
 CINCH_TEAM uint32_t SyncCodeCascade(const Team& team, const EncodeTask& task,
                                     const DtypeFacts& facts, const Shape& shape, uint32_t checksum,
-                                    Workspace* workspace) {
+                                    EncodeWorkspace* workspace) {
   const CascadeJob job = SyncMakeJob<kElementBytes>(team, task, facts, shape, workspace);
   const Share share = ShareOf(team, facts.elements, kOctet);
   uint8_t* list = workspace->original + share.begin * kElementBytes;
   const uint32_t listed = WarpCodeLevel0<kElementBytes, kSymbolBits>(team, job, share, workspace);
   WarpCountEscapes(team, list, listed, workspace);
   team.Sync();
-  const EscapeTotals totals = WarpTotals(team, *workspace);
+  const EscapeTotals totals = WarpTotals(team, workspace->escapes);
   const uint32_t coded_bytes = CodedBytes(totals);
   const uint32_t payload_bytes = job.layout.PayloadBytes(coded_bytes);
   if (payload_bytes >= format::StoredPayloadBytes(task.length_bytes)) return 0;
@@ -159,7 +161,7 @@ CINCH_TEAM uint32_t SyncCodeCascade(const Team& team, const EncodeTask& task,
 template <typename Team>
 CINCH_TEAM uint32_t SyncCodeCascadeOf(const Team& team, const EncodeTask& task,
                                       const DtypeFacts& facts, const Shape& shape,
-                                      uint32_t checksum, Workspace* workspace) {
+                                      uint32_t checksum, EncodeWorkspace* workspace) {
   switch (16 * facts.element_bytes + facts.symbol_bits) {
     case 16 * 1 + 4:
       return SyncCodeCascade<1, 4>(team, task, facts, shape, checksum, workspace);
@@ -181,7 +183,7 @@ CINCH_TEAM uint32_t SyncCodeCascadeOf(const Team& team, const EncodeTask& task,
 /// True when all elements have the symbol `symbol`.
 template <typename Team>
 CINCH_TEAM bool SyncAllHave(const Team& team, const DtypeFacts& facts, uint32_t symbol,
-                            const Workspace& workspace) {
+                            const EncodeWorkspace& workspace) {
   bool other = false;
   for (uint32_t j = team.thread(); j < facts.elements; j += team.threads()) {
     other |= facts.SymbolOf(LoadElement(workspace.original, j, facts)) != symbol;
@@ -192,7 +194,7 @@ CINCH_TEAM bool SyncAllHave(const Team& team, const DtypeFacts& facts, uint32_t 
 /// The windows of the block's sample (section 7.2 and step 1 of 7.4).
 template <typename Team>
 CINCH_TEAM Shape SyncPlan(const Team& team, const DtypeFacts& facts, uint32_t single_symbol,
-                          Workspace* workspace) {
+                          EncodeWorkspace* workspace) {
   if (single_symbol < 256 && SyncAllHave(team, facts, single_symbol, *workspace)) {
     Shape shape{};
     shape.window_start[0] = single_symbol;
@@ -203,7 +205,7 @@ CINCH_TEAM Shape SyncPlan(const Team& team, const DtypeFacts& facts, uint32_t si
 
 /// Section 7.4, step 3.
 CINCH_PORTABLE bool WorthCoding(const DtypeFacts& facts, uint32_t cost_bits,
-                                const Workspace& workspace) {
+                                const EncodeWorkspace& workspace) {
   const uint64_t any = (uint64_t{workspace.sample_word[1]} << 32) | workspace.sample_word[0];
   const uint64_t raw_bits = uint64_t{workspace.samples} * 8 * facts.element_bytes;
   return EstimatedBits(facts, cost_bits, workspace.samples, ZeroPlanesIn(any, facts)) <
@@ -214,7 +216,7 @@ CINCH_PORTABLE bool WorthCoding(const DtypeFacts& facts, uint32_t cost_bits,
 /// complete and visible to the team. Called by all threads.
 template <typename Team>
 CINCH_TEAM EncodeResult SyncEncodeBlock(const Team& team, const EncodeTask& task,
-                                        Workspace* workspace) {
+                                        EncodeWorkspace* workspace) {
   SyncLoadOriginal(team, task, workspace);
   uint64_t hash = 0;
   if (task.checksum) {

@@ -74,7 +74,7 @@ CINCH_PORTABLE uint32_t CodesOf(Plane symbols, uint32_t count, const CascadeJob&
 /// share's original bytes were. Returns their number.
 template <uint32_t kElementBytes, uint32_t kSymbolBits, typename Team>
 CINCH_TEAM uint32_t WarpCodeLevel0(const Team& team, const CascadeJob& job, const Share& share,
-                                   Workspace* workspace) {
+                                   EncodeWorkspace* workspace) {
   const format::CascadeLayout& layout = job.layout;
   uint8_t* list = workspace->original + share.begin * kElementBytes;
   uint8_t* residues = workspace->payload + format::kResidueOffset;
@@ -114,7 +114,7 @@ CINCH_TEAM uint32_t WarpCodeLevel0(const Team& team, const CascadeJob& job, cons
 /// 0's workspace->escapes.
 template <typename Team>
 CINCH_TEAM void WarpCountEscapes(const Team& team, const uint8_t* list, uint32_t listed,
-                                 Workspace* workspace) {
+                                 EncodeWorkspace* workspace) {
   uint32_t escapes[format::kLevels] = {listed, 0, 0, 0};
   for (uint32_t first = kListStep * team.lane(); first < listed;
        first += kListStep * Team::kLanes) {
@@ -139,12 +139,13 @@ struct EscapeTotals {
   uint32_t before[format::kLevels];
 };
 
-/// From workspace->escapes, which all warps have filled in; the same in all lanes.
+/// From what all warps have counted; the same in all lanes.
 template <typename Team>
-CINCH_TEAM EscapeTotals WarpTotals(const Team& team, const Workspace& workspace) {
+CINCH_TEAM EscapeTotals WarpTotals(const Team& team,
+                                   const uint32_t (&escapes)[format::kLevels][kMaxWarps]) {
   EscapeTotals totals;
   for (uint32_t level = 0; level < format::kLevels; ++level) {
-    const uint32_t own = team.lane() < team.warps() ? workspace.escapes[level][team.lane()] : 0;
+    const uint32_t own = team.lane() < team.warps() ? escapes[level][team.lane()] : 0;
     totals.all[level] = team.WarpSum(own);
     totals.before[level] = team.WarpSum(team.lane() < team.warp() ? own : 0);
   }
@@ -163,7 +164,7 @@ CINCH_TEAM void OrByte(const Team& team, uint8_t* bytes, uint32_t at, uint32_t v
 template <typename Team>
 CINCH_TEAM uint32_t WarpCodeList(const Team& team, uint32_t level, uint32_t listed,
                                  uint32_t position, uint32_t to, uint8_t* list,
-                                 Workspace* workspace) {
+                                 EncodeWorkspace* workspace) {
   uint32_t kept = 0;
   // A lane takes the entries of one byte of codes; the first and the last may be others' in part.
   const uint32_t bytes_end = (position + listed + kListStep - 1) / kListStep;
@@ -200,7 +201,7 @@ CINCH_TEAM uint32_t WarpCodeList(const Team& team, uint32_t level, uint32_t list
 /// list is used up.
 template <typename Team>
 CINCH_TEAM void WarpCodeLists(const Team& team, const EscapeTotals& totals, uint32_t to,
-                              uint8_t* list, Workspace* workspace) {
+                              uint8_t* list, EncodeWorkspace* workspace) {
   uint32_t listed = workspace->escapes[0][team.warp()];
   for (uint32_t level = 1; level < format::kLevels; ++level) {
     listed = WarpCodeList(team, level, listed, totals.before[level - 1], to, list, workspace);

@@ -67,8 +67,8 @@ CINCH_PORTABLE uint32_t SampleOf(uint32_t octet) {
 
 /// The sample of octets [from, ...) with stride `step`, of this thread: `visit(element)`.
 template <typename Visit>
-CINCH_PORTABLE void VisitSample(const Workspace& workspace, const DtypeFacts& facts, uint32_t from,
-                                uint32_t step, Visit visit) {
+CINCH_PORTABLE void VisitSample(const EncodeWorkspace& workspace, const DtypeFacts& facts,
+                                uint32_t from, uint32_t step, Visit visit) {
   for (uint32_t octet = from; kOctet * octet < facts.elements; octet += step) {
     const uint32_t index = SampleOf(octet);
     if (index < facts.elements) visit(LoadElement(workspace.original, index, facts));
@@ -77,7 +77,7 @@ CINCH_PORTABLE void VisitSample(const Workspace& workspace, const DtypeFacts& fa
 
 /// The same for the detection sample (section 7.3): one octet of every eight.
 template <typename Visit>
-CINCH_PORTABLE void VisitDetectionSample(const Workspace& workspace, const DtypeFacts& facts,
+CINCH_PORTABLE void VisitDetectionSample(const EncodeWorkspace& workspace, const DtypeFacts& facts,
                                          uint32_t from, uint32_t step, Visit visit) {
   for (uint32_t group = from; 8 * kOctet * group < facts.elements; group += step) {
     const uint32_t index = SampleOf(8 * group + group % 8);
@@ -88,7 +88,7 @@ CINCH_PORTABLE void VisitDetectionSample(const Workspace& workspace, const Dtype
 /// Counts the sample's symbols and ORs its residues into the workspace, where counts, sample_word
 /// and samples must be 0. Valid after the next Sync.
 template <typename Team>
-CINCH_TEAM void CountSample(const Team& team, const DtypeFacts& facts, Workspace* workspace) {
+CINCH_TEAM void CountSample(const Team& team, const DtypeFacts& facts, EncodeWorkspace* workspace) {
   uint64_t any = 0;
   uint32_t samples = 0;
   VisitSample(*workspace, facts, team.thread(), team.threads(), [&](uint64_t element) {

@@ -39,7 +39,7 @@ CINCH_TEAM uint64_t SyncHash(const Team& team, const uint8_t* bytes, uint32_t le
 /// Fills in any_word and differs of the workspace from its original bytes. They must be 0 before;
 /// valid after the next Sync.
 template <typename Team>
-CINCH_TEAM void SurveyWords(const Team& team, uint32_t length_bytes, Workspace* workspace) {
+CINCH_TEAM void SurveyWords(const Team& team, uint32_t length_bytes, EncodeWorkspace* workspace) {
   const auto first = LoadAligned<Words2>(workspace->original);
   uint32_t even = 0;
   uint32_t odd = 0;
@@ -67,7 +67,7 @@ CINCH_TEAM void SurveyWords(const Team& team, uint32_t length_bytes, Workspace* 
 
 /// The OR of all normalized elements of the first `elements` in the workspace.
 template <uint32_t kElementBytes>
-CINCH_PORTABLE uint64_t AnyElement(const Workspace& workspace, uint32_t elements,
+CINCH_PORTABLE uint64_t AnyElement(const EncodeWorkspace& workspace, uint32_t elements,
                                    Transform transform) {
   // An octet of equal pairs stands for all whole pairs: both transforms keep bits apart.
   Octet<kElementBytes> any;

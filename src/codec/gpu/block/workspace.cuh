@@ -10,7 +10,7 @@
 
 namespace cinch::codec::gpu {
 
-inline constexpr uint32_t kMaxWarps = 32;
+inline constexpr uint32_t kMaxWarps = 16;
 inline constexpr uint32_t kRangeSymbols = 32;
 inline constexpr uint32_t kShapes = 3;
 inline constexpr uint32_t kAutoCandidates = 7;
@@ -25,29 +25,38 @@ struct Shape {
 /// Room beyond a block for reads of whole vectors.
 inline constexpr uint32_t kVectorSlackBytes = 64;
 
-/// What one team shares. Between two blocks its contents mean nothing.
-struct Workspace {
+/// What a team that encodes shares. Between two blocks its contents mean nothing.
+struct EncodeWorkspace {
   /// The block's original bytes. While a block is coded, each warp's list of escapes overwrites
   /// what it has read.
   alignas(128) uint8_t original[format::kBlockBytes + kVectorSlackBytes];
   /// The block's payload, staged.
   alignas(128) uint8_t payload[format::kMaxBlockPayloadBytes + kVectorSlackBytes];
-  /// Decoding: values of a list of escapes; lists of other levels are in `original`.
-  alignas(128) uint8_t list[format::kBlockBytes + kVectorSlackBytes];
 
   alignas(16) uint32_t counts[256];                                ///< Of the sample's symbols.
   alignas(16) uint32_t remaining[kAutoCandidates][kRangeSymbols];  ///< A row a warp.
   Shape shapes[kShapes];
   uint64_t estimate_bits[kAutoCandidates];
   uint32_t estimate_samples[kAutoCandidates];
-  uint8_t place_of_symbol[256];  ///< Level << 4 | code; level 4 is a raw byte.
-  uint32_t symbol_of_code[format::kLevels][8];
+  uint8_t place_of_symbol[256];                  ///< Level << 4 | code; level 4 is a raw byte.
   uint32_t escapes[format::kLevels][kMaxWarps];  ///< Of each level, in each warp's share.
   uint64_t hash_sum;
   uint32_t any_word[2];     ///< The OR of the even, and of the odd, words of whole pairs.
   uint32_t sample_word[2];  ///< The OR of the sample's residues, its low and high word.
   uint32_t differs;         ///< Not zero when the block is not constant.
   uint32_t samples;
+};
+
+/// What a team that decodes shares; the payload is elsewhere.
+struct DecodeWorkspace {
+  /// The block's original bytes; before, lists of symbols.
+  alignas(128) uint8_t original[format::kBlockBytes + kVectorSlackBytes];
+  /// Lists of symbols of the other levels.
+  alignas(128) uint8_t list[format::kBlockBytes + kVectorSlackBytes];
+
+  uint32_t symbol_of_code[format::kLevels][8];
+  uint32_t escapes[format::kLevels][kMaxWarps];  ///< Of each level, in each warp's share.
+  uint64_t hash_sum;
 };
 
 }  // namespace cinch::codec::gpu

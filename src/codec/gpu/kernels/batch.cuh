@@ -13,7 +13,7 @@ namespace cinch::codec::gpu {
 
 /// Batches of up to so many items are planned by each thread block itself, a lane an item: one
 /// launch instead of three.
-inline constexpr uint32_t kInlineItems = 32;
+inline constexpr uint32_t kInlineItems = 16;
 /// Items that one launch carries to the device in its parameters.
 inline constexpr uint32_t kUploadItems = 64;
 /// Items that one thread block of the planning kernels takes.

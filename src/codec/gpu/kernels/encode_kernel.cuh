@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "codec/gpu/kernels/block_paths.cuh"
+#include "codec/gpu/block/encode_block.cuh"
 #include "codec/gpu/kernels/errors.cuh"
 #include "codec/gpu/kernels/frame_head.cuh"
 #include "codec/gpu/kernels/look_back.cuh"
@@ -20,7 +20,7 @@ namespace cinch::codec::gpu {
 using EncodeTeam = CtaTeam<kEncodeTuning.threads>;
 
 struct EncodeShared {
-  Workspace workspace;
+  EncodeWorkspace workspace;
   Schedule schedule;
   uint32_t place_units;
   bool placed;
@@ -88,7 +88,7 @@ __device__ __forceinline__ void CountEncodedBlock(const PlanItem& item, const Pl
 /// Copies a staged payload to its place, if it fits. By all threads.
 __device__ __forceinline__ int32_t CopyPayload(const EncodeTeam& team, const PlanItem& item,
                                                const PlacedBlock& placed,
-                                               const Workspace& workspace) {
+                                               const EncodeWorkspace& workspace) {
   const uint64_t payload_offset = format::PayloadOffset(item.blocks);
   const uint64_t end_units = uint64_t{placed.place_units} + placed.units;
   if (end_units * format::kPayloadUnitBytes > item.capacity_bytes - payload_offset) {
@@ -116,7 +116,7 @@ __device__ __forceinline__ void SyncEncodeUnit(const BatchParameters& batch, con
   const uint64_t begin = uint64_t{unit.block} * format::kBlockBytes;
   const EncodeTask task{item.input + begin, format::BlockLength(item.input_bytes, unit.block),
                         item.dtype, unit.block, item.checksum != 0};
-  const EncodeResult encoded = SyncEncodeAnyBlock(team, task, &shared->workspace);
+  const EncodeResult encoded = SyncEncodeBlock(team, task, &shared->workspace);
   PlacedBlock placed{unit.block, encoded.payload_bytes / format::kPayloadUnitBytes, 0, CINCH_OK,
                      encoded.hash};
   uint64_t* states = batch.scratch.block_states + unit.first_unit;
@@ -147,10 +147,25 @@ __global__ void __launch_bounds__(kEncodeTuning.threads, kEncodeTuning.min_ctas_
   extern __shared__ __align__(128) uint8_t shared_bytes[];
   auto* shared = reinterpret_cast<EncodeShared*>(shared_bytes);
   if (!SyncStartSchedule<true>(batch, &shared->schedule)) return;
+  Schedule* schedule = &shared->schedule;
+  // The last warp takes a unit two turns before it is coded.
+  const bool takes = threadIdx.x / 32 == kEncodeTuning.threads / 32 - 1;
+  uint32_t ticket = 0;
+  if (takes) {
+    for (uint32_t turn = 0; turn < 2; ++turn) {
+      if (threadIdx.x % 32 == 0) ticket = TakeTicket(batch);
+      if (turn == 0) WarpResolve(batch, 0, ticket, schedule);
+    }
+  }
   for (uint32_t turn = 0;; ++turn) {
-    const Unit unit = SyncNextUnit(batch, turn, &shared->schedule);
+    __syncthreads();
+    const Unit unit = schedule->units[turn % kRing];
     if (unit.item == kNoItem) break;
-    SyncEncodeUnit(batch, unit, shared->schedule.items[turn % 2], shared);
+    if (takes) {
+      WarpResolve(batch, turn + 1, ticket, schedule);
+      if (threadIdx.x % 32 == 0) ticket = TakeTicket(batch);
+    }
+    SyncEncodeUnit(batch, unit, schedule->items[turn % kRing], shared);
   }
   SyncEndSchedule(batch);
 }

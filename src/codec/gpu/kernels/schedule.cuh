@@ -21,15 +21,17 @@ struct Unit {
   uint32_t first_unit;  ///< Of the item: where its block states are.
 };
 
+/// Units that a thread block knows of: the one at hand and up to three to come.
+inline constexpr uint32_t kRing = 4;
+
 /// A thread block's view of the batch, in shared memory.
 struct Schedule {
-  /// The unit at hand and the next one, in turn, and their items.
-  Unit units[2];
-  PlanItem items[2];
+  Unit units[kRing];  ///< By turn.
+  PlanItem items[kRing];
   uint32_t epoch;
   uint64_t total_units;
   int32_t batch_status;
-  uint32_t first_unit[kInlineItems + 1];
+  uint32_t first_unit[32 + 1];
   PlanItem plan[kInlineItems];
 };
 
@@ -46,7 +48,7 @@ __device__ __forceinline__ void WarpPlanInline(const BatchParameters& batch, Sch
     schedule->plan[lane] = plan;
     units = plan.units();
   }
-  // 32 items of 2^21 blocks at most: the sum stays below 2^32.
+  // A few items of 2^21 blocks at most: the sum stays below 2^32.
   uint32_t end = units;
   for (uint32_t distance = 1; distance < 32; distance *= 2) {
     const uint32_t below = __shfl_up_sync(0xFFFFFFFF, end, distance);
@@ -91,12 +93,15 @@ __device__ __forceinline__ uint32_t WarpFindItem(const uint32_t* first_unit, uin
   return begin;
 }
 
-/// By one warp: takes the next unit, for the turn `slot`.
-__device__ __forceinline__ void WarpTakeUnit(const BatchParameters& batch, uint32_t slot,
-                                             Schedule* schedule) {
+/// By lane 0 of the warp that takes units: the next ticket. Not used at once, it costs no time.
+__device__ __forceinline__ uint32_t TakeTicket(const BatchParameters& batch) {
+  return atomicAdd(&batch.scratch.header->next_unit, 1);
+}
+
+/// By one warp: finds the unit of lane 0's ticket and writes it down for turn `turn`.
+__device__ __forceinline__ void WarpResolve(const BatchParameters& batch, uint32_t turn,
+                                            uint32_t ticket, Schedule* schedule) {
   const uint32_t lane = threadIdx.x % 32;
-  uint32_t ticket = 0;
-  if (lane == 0) ticket = atomicAdd(&batch.scratch.header->next_unit, 1);
   ticket = __shfl_sync(0xFFFFFFFF, ticket, 0);
   Unit unit{kNoItem, 0, 0};
   if (ticket < schedule->total_units) {
@@ -107,15 +112,16 @@ __device__ __forceinline__ void WarpTakeUnit(const BatchParameters& batch, uint3
     unit.block = ticket - unit.first_unit;
     const PlanItem* item = (planned ? batch.scratch.plan : schedule->plan) + unit.item;
     if (lane < sizeof(PlanItem) / 4) {
-      reinterpret_cast<uint32_t*>(&schedule->items[slot])[lane] =
+      reinterpret_cast<uint32_t*>(&schedule->items[turn % kRing])[lane] =
           reinterpret_cast<const uint32_t*>(item)[lane];
     }
   }
-  if (lane == 0) schedule->units[slot] = unit;
+  if (lane == 0) schedule->units[turn % kRing] = unit;
+  __syncwarp();
 }
 
-/// By all threads: makes the batch's plan visible to the thread block and takes its first unit.
-/// False when the batch cannot run; its items have their results then.
+/// By all threads: makes the batch's plan visible to the thread block. False when the batch cannot
+/// run; its items have their results then.
 template <bool kCompress>
 __device__ __forceinline__ bool SyncStartSchedule(const BatchParameters& batch,
                                                   Schedule* schedule) {
@@ -130,8 +136,6 @@ __device__ __forceinline__ bool SyncStartSchedule(const BatchParameters& batch,
       schedule->batch_status = CheckBatch<kCompress>(batch, schedule->total_units);
       schedule->epoch = batch.scratch.header->epoch;
     }
-    __syncwarp();
-    if (schedule->batch_status == CINCH_OK) WarpTakeUnit(batch, 0, schedule);
   }
   __syncthreads();
   if (schedule->batch_status == CINCH_OK) return true;
@@ -140,18 +144,6 @@ __device__ __forceinline__ bool SyncStartSchedule(const BatchParameters& batch,
     batch.results[i] = {0, static_cast<cinch_status>(schedule->batch_status), 0};
   }
   return false;
-}
-
-/// By all threads: the unit that was taken for turn `turn`, counted from 0, whose item is in
-/// schedule->items[turn % 2]. While it is coded, the last warp takes the next one.
-__device__ __forceinline__ Unit SyncNextUnit(const BatchParameters& batch, uint32_t turn,
-                                             Schedule* schedule) {
-  __syncthreads();
-  const Unit unit = schedule->units[turn % 2];
-  if (unit.item != kNoItem && threadIdx.x / 32 == blockDim.x / 32 - 1) {
-    WarpTakeUnit(batch, (turn + 1) % 2, schedule);
-  }
-  return unit;
 }
 
 /// By all threads, at the end: the last thread block to leave makes the scratch memory ready for

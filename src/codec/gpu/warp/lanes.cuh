@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file lanes.cuh
+/// What one lane, or all 32 of a warp, do with registers and shared memory where PTX says it in
+/// fewer instructions. Device only. "All lanes" functions are called by whole warps.
+#pragma once
+
+#include <cstdint>
+
+namespace cinch::codec::gpu {
+
+inline constexpr uint32_t kAllLanes = 0xFFFFFFFF;
+
+/// BytePermute with all selector bits: 8 to 15 replicate a byte's sign, which the intrinsic drops.
+__device__ __forceinline__ uint32_t Permute(uint32_t low, uint32_t high, uint32_t selector) {
+  uint32_t result;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(low), "r"(high), "r"(selector));
+  return result;
+}
+/// The high word of high:low << min(by, 32).
+__device__ __forceinline__ uint32_t ShiftLeftClamped(uint32_t low, uint32_t high, uint32_t by) {
+  uint32_t result;
+  asm("shf.l.clamp.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(low), "r"(high), "r"(by));
+  return result;
+}
+/// The low word of high:low >> min(by, 32).
+__device__ __forceinline__ uint32_t ShiftRightClamped(uint32_t low, uint32_t high, uint32_t by) {
+  uint32_t result;
+  asm("shf.r.clamp.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(low), "r"(high), "r"(by));
+  return result;
+}
+/// The low word of high:low >> (by mod 32).
+__device__ __forceinline__ uint32_t ShiftRightWrapped(uint32_t low, uint32_t high, uint32_t by) {
+  uint32_t result;
+  asm("shf.r.wrap.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(low), "r"(high), "r"(by));
+  return result;
+}
+
+template <int kDistance>
+__device__ __forceinline__ void ScanStep(uint32_t& value) {
+  asm volatile(
+      "{ .reg .pred p; .reg .u32 t; shfl.sync.up.b32 t|p, %0, %1, 0, 0xffffffff; @p add.u32 %0, "
+      "%0, "
+      "t; }"
+      : "+r"(value)
+      : "n"(kDistance));
+}
+/// All lanes: the sum of the lanes up to this one. Numbers packed in a word add up independently as
+/// long as none overflows.
+__device__ __forceinline__ uint32_t ScanInclusive(uint32_t value) {
+  ScanStep<1>(value);
+  ScanStep<2>(value);
+  ScanStep<4>(value);
+  ScanStep<8>(value);
+  ScanStep<16>(value);
+  return value;
+}
+
+__device__ __forceinline__ uint32_t SharedAddress(const void* pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+template <int kOffset = 0>
+__device__ __forceinline__ uint32_t LoadShared32(uint32_t address) {
+  uint32_t value;
+  asm volatile("ld.shared.u32 %0, [%1+%2];" : "=r"(value) : "r"(address), "n"(kOffset) : "memory");
+  return value;
+}
+template <int kOffset = 0>
+__device__ __forceinline__ uint32_t LoadShared8(uint32_t address) {
+  uint32_t value;
+  asm volatile("ld.shared.u8 %0, [%1+%2];" : "=r"(value) : "r"(address), "n"(kOffset) : "memory");
+  return value;
+}
+__device__ __forceinline__ uint2 LoadShared64(uint32_t address) {
+  uint2 value;
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
+               : "=r"(value.x), "=r"(value.y)
+               : "r"(address)
+               : "memory");
+  return value;
+}
+template <int kOffset = 0>
+__device__ __forceinline__ void StoreShared32(uint32_t address, uint32_t value) {
+  asm volatile("st.shared.u32 [%0+%2], %1;" ::"r"(address), "r"(value), "n"(kOffset) : "memory");
+}
+template <int kOffset = 0>
+__device__ __forceinline__ void StoreShared8(uint32_t address, uint32_t value) {
+  asm volatile("st.shared.u8 [%0+%2], %1;" ::"r"(address), "r"(value), "n"(kOffset) : "memory");
+}
+__device__ __forceinline__ void StoreShared16(uint32_t address, uint32_t value) {
+  asm volatile("{ .reg .u16 t; cvt.u16.u32 t, %1; st.shared.u16 [%0], t; }" ::"r"(address),
+               "r"(value)
+               : "memory");
+}
+__device__ __forceinline__ void StoreShared64(uint32_t address, uint32_t low, uint32_t high) {
+  asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(address), "r"(low), "r"(high) : "memory");
+}
+/// Four bytes at any shared address, from the two words around them.
+__device__ __forceinline__ uint32_t LoadSharedUnaligned32(uint32_t address) {
+  const uint32_t aligned = address & ~3U;
+  return ShiftRightWrapped(LoadShared32(aligned), LoadShared32<4>(aligned), 8 * address);
+}
+
+/// Global memory that is read once, and written once.
+__device__ __forceinline__ uint4 LoadStream(const void* pointer) {
+  uint4 value;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+               : "l"(pointer));
+  return value;
+}
+__device__ __forceinline__ void StoreStream(void* pointer, uint4 value) {
+  asm volatile("st.global.L1::no_allocate.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(pointer),
+               "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w)
+               : "memory");
+}
+
+/// The places of what four groups of 8 elements a lane list, in the order group, lane.
+struct GroupOffsets {
+  uint32_t at[4];
+  uint32_t total;
+};
+/// All lanes: from the lane's four counts of 8 at most, a byte each.
+__device__ __forceinline__ GroupOffsets ScanGroups(uint32_t own) {
+  // A byte holds a lane's exclusive sum, 31 x 8 at most; the sum of all 32 lanes may not fit.
+  const uint32_t exclusive = ScanInclusive(own) - own;
+  const uint32_t last = __shfl_sync(kAllLanes, exclusive, 31);
+  const uint32_t last_own = __shfl_sync(kAllLanes, own, 31);
+  const uint32_t even = (last & 0x00FF00FF) + (last_own & 0x00FF00FF);
+  const uint32_t odd = ((last >> 8) & 0x00FF00FF) + ((last_own >> 8) & 0x00FF00FF);
+  const uint32_t both = even + odd;
+  const uint32_t second = even & 0xFFFF;
+  const uint32_t third = both & 0xFFFF;
+  GroupOffsets offsets;
+  offsets.total = third + (both >> 16);
+  offsets.at[0] = exclusive & 0xFF;
+  offsets.at[1] = second + ((exclusive >> 8) & 0xFF);
+  offsets.at[2] = third + ((exclusive >> 16) & 0xFF);
+  offsets.at[3] = third + (even >> 16) + (exclusive >> 24);
+  return offsets;
+}
+
+}  // namespace cinch::codec::gpu
