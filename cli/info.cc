@@ -78,13 +78,25 @@ int UsableCores() {
   return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
+/// The name in a line such as "# resource 1 : md 1 dev 1 flags -- tcp/lo"; empty when the line only
+/// decorates.
+std::string TransportName(const std::string& line) {
+  const size_t mark = line.rfind("-- ");
+  if (mark != std::string::npos) {
+    return line.substr(mark + 3);
+  }
+  return line.starts_with('#') ? "" : line;
+}
+
 std::vector<std::string> Transports() {
   std::vector<char> text(size_t{64} << 10);
   std::vector<std::string> lines;
   if (cinch_transport_list(text.data(), text.size()) == CINCH_OK) {
     std::istringstream stream(text.data());
     for (std::string line; std::getline(stream, line);) {
-      lines.push_back(line);
+      if (std::string name = TransportName(line); !name.empty()) {
+        lines.push_back(std::move(name));
+      }
     }
   }
   return lines;
@@ -155,7 +167,7 @@ Outcome PrintText(const Facts& facts) {
   add("SIMD target", facts.simd);
   add("cores", std::to_string(facts.cores));
   add("transport", facts.transport);
-  add("", fmt::format("{}", fmt::join(facts.transports, "\n                  ")));
+  add("", fmt::format("{}", fmt::join(facts.transports, ", ")));
   add("CUDA", CudaText(facts.cuda));
   Table table({"setting", "value", "source"});
   for (size_t index = 0; index < cinch_config_count(); ++index) {

@@ -293,5 +293,46 @@ class FaultTest(TransferTest):
         self.arrived()
 
 
+def sanitized():
+    with open(TOOL, "rb") as file:
+        return b"__asan_init" in file.read()
+
+
+@unittest.skipIf(sanitized(), "sanitizers need memory of their own")
+class MemoryTest(TransferTest):
+    """Both ends work in a constant, whatever the file's size."""
+
+    LIMIT = 160 << 20  # 4 chunks of 16 MiB, 32 MiB of staging, codec scratch, libraries.
+
+    @staticmethod
+    def own_memory(process):
+        """Bytes of a process that are no mapped files."""
+        try:
+            with open(f"/proc/{process.pid}/status", encoding="utf-8") as file:
+                fields = dict(line.split(":", 1) for line in file)
+        except FileNotFoundError:
+            return 0
+        return 1024 * sum(int(fields.get(name, "0 kB").split()[0])
+                          for name in ("RssAnon", "RssShmem"))
+
+    def test_peak(self):
+        with open(self.path("large"), "wb") as file:
+            for _ in range(400):
+                file.write(weights(1 << 10) * 512)
+        for policy in ("raw", "compressed"):
+            process, address = self.receiver("--force", "--transports", "tcp")
+            sender = self.start("send", "large", address, "--dtype", "bf16", "--policy", policy,
+                                "--link-gbps", "3", "--transports", "tcp")
+            peak = 0
+            while sender.poll() is None:
+                peak = max(peak, self.own_memory(process), self.own_memory(sender))
+                time.sleep(0.005)
+            self.finish(sender)
+            self.finish(process)
+            self.arrived("large")
+            self.assertGreater(peak, 1 << 20)
+            self.assertLess(peak, self.LIMIT, policy)
+
+
 if __name__ == "__main__":
     unittest.main()
