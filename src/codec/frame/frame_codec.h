@@ -52,6 +52,9 @@ class FrameCodec {
   Status EncodeBlocksInOrder(const FrameInput& input, FrameOutput* output, uint32_t worker);
   Status EncodeBlocksInParallel(const FrameInput& input, FrameOutput* output);
 
+  /// Below this many blocks, waking other threads costs more than they save.
+  static constexpr uint64_t kMinParallelBlocks = 16;
+  /// Blocks that a thread takes at once.
   static constexpr uint64_t kBatchBlocks = 8;
   static constexpr uint64_t kScratchBytes =
       kBatchBlocks * format::kMaxBlockPayloadBytes + kEncodeSlackBytes;

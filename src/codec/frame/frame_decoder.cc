@@ -9,9 +9,6 @@
 namespace cinch::codec {
 namespace {
 
-constexpr uint64_t kMinParallelBlocks = 16;
-constexpr uint64_t kBatchBlocks = 8;
-
 /// The status of the first bad block in block order, whichever thread meets it.
 class FirstError {
  public:

@@ -12,9 +12,6 @@
 namespace cinch::codec {
 namespace {
 
-/// Below this many blocks, waking other threads costs more than they save.
-constexpr uint64_t kMinParallelBlocks = 16;
-
 BlockInput BlockOf(const FrameInput& input, uint64_t block) {
   return {input.bytes + block * format::kBlockBytes,
           format::BlockLength(input.size_bytes, block), input.dtype, block, input.checksum};
