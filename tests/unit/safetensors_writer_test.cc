@@ -16,9 +16,9 @@ namespace {
 using test::BytesOf;
 using test::ReadFile;
 using test::TemporaryDirectory;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::Contains;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
