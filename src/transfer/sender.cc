@@ -153,6 +153,7 @@ void Sender::Begin(const std::shared_ptr<Outgoing>& outgoing) {
     outgoing->plan =
         policy_.Begin({outgoing->mode, outgoing->dtype, outgoing->total_bytes, outgoing->name});
     if (outgoing->operation) outgoing->operation->chose_compression = outgoing->plan.compressed;
+    LogPlan(*outgoing);
   }
   header.count = static_cast<uint32_t>(outgoing->remote.size());
   const uint64_t list_bytes = outgoing->remote.size() * sizeof(WirePiece);
@@ -163,6 +164,20 @@ void Sender::Begin(const std::shared_ptr<Outgoing>& outgoing) {
                        OnBegun(outgoing, done);
                      });
   if (status != CINCH_IN_PROGRESS) OnBegun(outgoing, status);
+}
+
+void Sender::LogPlan(const Outgoing& outgoing) const {
+  const policy::MessagePlan& plan = outgoing.plan;
+  Log(LogLevel::kDebug,
+      "message {} of {} bytes{}{}: {}; predicted raw {:.3f} ms, compressed {:.3f} ms at {:.3f} "
+      "kept; link {:.2f}, encode {:.2f}, decode {:.2f} GB/s",
+      outgoing.id, outgoing.total_bytes, outgoing.name.empty() ? "" : ", ", outgoing.name,
+      plan.exploring    ? "raw, to see the link"
+      : plan.compressed ? "compressed"
+                        : "raw",
+      plan.estimate.raw_seconds * 1e3, plan.estimate.compressed_seconds * 1e3, plan.kept_fraction,
+      policy_.link_bytes_per_second() / 1e9, policy_.encode_bytes_per_second() / 1e9,
+      policy_.decode_bytes_per_second() / 1e9);
 }
 
 void Sender::BeginInline(const std::shared_ptr<Outgoing>& outgoing) {

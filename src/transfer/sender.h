@@ -111,6 +111,7 @@ class Sender {
   [[nodiscard]] bool BeginMessages();
   void BeginOneSided();
   void Begin(const std::shared_ptr<Outgoing>& outgoing);
+  void LogPlan(const Outgoing& outgoing) const;
   void BeginInline(const std::shared_ptr<Outgoing>& outgoing);
   void OnBegun(const std::shared_ptr<Outgoing>& outgoing, Status status);
   [[nodiscard]] bool StartSegment(const std::shared_ptr<Outgoing>& outgoing);
