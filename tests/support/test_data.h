@@ -17,34 +17,35 @@
 namespace cinch::test {
 
 inline constexpr cinch_dtype kAllDtypes[] = {
-    CINCH_DTYPE_BYTES,        CINCH_DTYPE_AUTO,       CINCH_DTYPE_BF16,
-    CINCH_DTYPE_FP16,         CINCH_DTYPE_FP32,       CINCH_DTYPE_FP64,
+    CINCH_DTYPE_BYTES,        CINCH_DTYPE_AUTO,         CINCH_DTYPE_BF16,
+    CINCH_DTYPE_FP16,         CINCH_DTYPE_FP32,         CINCH_DTYPE_FP64,
     CINCH_DTYPE_FP8_E4M3FN,   CINCH_DTYPE_FP8_E4M3FNUZ, CINCH_DTYPE_FP8_E5M2,
-    CINCH_DTYPE_FP8_E5M2FNUZ, CINCH_DTYPE_INT8,       CINCH_DTYPE_UINT8,
-    CINCH_DTYPE_INT16,        CINCH_DTYPE_UINT16,     CINCH_DTYPE_INT32,
-    CINCH_DTYPE_UINT32,       CINCH_DTYPE_INT64,      CINCH_DTYPE_UINT64};
+    CINCH_DTYPE_FP8_E5M2FNUZ, CINCH_DTYPE_INT8,         CINCH_DTYPE_UINT8,
+    CINCH_DTYPE_INT16,        CINCH_DTYPE_UINT16,       CINCH_DTYPE_INT32,
+    CINCH_DTYPE_UINT32,       CINCH_DTYPE_INT64,        CINCH_DTYPE_UINT64};
 
 /// Kinds of content, each aimed at something in the format.
 enum class DataKind {
-  kGaussian,      ///< The common case: all cascade levels in use.
-  kRandom,        ///< Stored blocks.
-  kZeros,         ///< Constant blocks.
-  kOneExponent,   ///< level0_bits 0.
-  kSpiky,         ///< level0_bits 1.
-  kWide,          ///< level0_bits 3.
-  kZeroPlanes,    ///< Low residue bytes are zero.
-  kFarOutliers,   ///< Raw symbols outside the codebook's range.
-  kMixed,         ///< Another dtype every few blocks.
+  kGaussian,     ///< The common case: all cascade levels in use.
+  kRandom,       ///< Stored blocks.
+  kZeros,        ///< Constant blocks.
+  kOneExponent,  ///< level0_bits 0.
+  kSpiky,        ///< level0_bits 1.
+  kWide,         ///< level0_bits 3.
+  kZeroPlanes,   ///< Low residue bytes are zero.
+  kFarOutliers,  ///< Raw symbols outside the codebook's range.
+  kSparse,       ///< Half exact zeroes: the fourth shape.
+  kMixed,        ///< Another dtype every few blocks.
 };
 inline constexpr DataKind kAllDataKinds[] = {
-    DataKind::kGaussian,   DataKind::kRandom,      DataKind::kZeros,
-    DataKind::kOneExponent, DataKind::kSpiky,      DataKind::kWide,
-    DataKind::kZeroPlanes, DataKind::kFarOutliers, DataKind::kMixed};
+    DataKind::kGaussian, DataKind::kRandom, DataKind::kZeros,      DataKind::kOneExponent,
+    DataKind::kSpiky,    DataKind::kWide,   DataKind::kZeroPlanes, DataKind::kFarOutliers,
+    DataKind::kSparse,   DataKind::kMixed};
 
 inline std::string NameOf(DataKind kind) {
-  constexpr const char* kNames[] = {"gaussian", "random",      "zeros",        "one_exponent",
-                                    "spiky",    "wide",        "zero_planes",  "far_outliers",
-                                    "mixed"};
+  constexpr const char* kNames[] = {"gaussian", "random", "zeros",       "one_exponent",
+                                    "spiky",    "wide",   "zero_planes", "far_outliers",
+                                    "sparse",   "mixed"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -61,6 +62,8 @@ inline double Draw(DataKind kind, std::mt19937_64& random) {
     case DataKind::kWide:
       return std::ldexp(1.0 + static_cast<double>(uniform(1000)) / 1024,
                         static_cast<int>(uniform(8)) - 6);
+    case DataKind::kSparse:
+      return uniform(2) == 0 ? 0.0 : normal(random);
     case DataKind::kFarOutliers:
       return uniform(50) == 0 ? std::ldexp(normal(random), static_cast<int>(uniform(200)) - 100)
                               : normal(random);
@@ -78,7 +81,9 @@ inline uint64_t ToElement(cinch_dtype dtype, double value) {
   const int exponent = static_cast<int>((single >> 23) & 0xFF) - 127;
   const auto narrow = [&](int bias, int exponent_bits, int mantissa_bits) {
     const int largest = (1 << exponent_bits) - 1;
-    const int biased = exponent + bias < 0 ? 0 : exponent + bias > largest ? largest : exponent + bias;
+    const int biased = exponent + bias < 0         ? 0
+                       : exponent + bias > largest ? largest
+                                                   : exponent + bias;
     const uint64_t mantissa = (single & 0x7FFFFF) >> (23 - mantissa_bits);
     return (((sign << exponent_bits) | static_cast<uint64_t>(biased)) << mantissa_bits) | mantissa;
   };

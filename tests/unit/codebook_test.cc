@@ -22,8 +22,15 @@ SymbolCounts Counts(std::initializer_list<std::pair<uint32_t, uint32_t>> pairs) 
 
 TEST(Codebook, TakesTheFrequentWindowsInOrder) {
   // 118..120 first; then, of what is left, 116 117 121; then 113..115.
-  const auto choice = ChooseCodebook(Counts({{120, 30}, {119, 28}, {118, 18}, {117, 10}, {121, 5},
-                                             {116, 5}, {115, 2}, {114, 1}, {90, 1}}),
+  const auto choice = ChooseCodebook(Counts({{120, 30},
+                                             {119, 28},
+                                             {118, 18},
+                                             {117, 10},
+                                             {121, 5},
+                                             {116, 5},
+                                             {115, 2},
+                                             {114, 1},
+                                             {90, 1}}),
                                      8, true);
   EXPECT_EQ(choice.level0_bits, 2U);
   EXPECT_EQ(choice.codebook.window_start[0], 118);
@@ -48,6 +55,21 @@ TEST(Codebook, OneSymbolIsRecognisedOnlyWhenAllowed) {
   EXPECT_EQ(choice.cost_bits, 5U);
 }
 
+TEST(Codebook, ManyZeroesGetLevelZeroToThemselves) {
+  const auto choice = ChooseCodebook(
+      Counts({{0, 50}, {118, 9}, {119, 14}, {120, 15}, {117, 8}, {121, 4}}), 8, true);
+  EXPECT_EQ(choice.level0_bits, 1U);
+  EXPECT_EQ(format::SymbolOf(choice.codebook, 1, 0, 0), 0U);
+  EXPECT_EQ(format::SymbolOf(choice.codebook, 1, 1, 0), 118U);
+  EXPECT_EQ(choice.cost_bits, 100U + 2 * 50 + 2 * 12);
+}
+
+TEST(Codebook, FewZeroesDoNotMoveTheRange) {
+  const auto choice = ChooseCodebook(Counts({{0, 9}, {118, 4}, {119, 4}, {120, 5}}), 8, true);
+  EXPECT_NE(format::SymbolOf(choice.codebook, choice.level0_bits, 1, 0), 0U);
+  EXPECT_EQ(format::SymbolOf(choice.codebook, choice.level0_bits, 1, 0), 118U);
+}
+
 TEST(Codebook, WideDistributionsGetThreeBits) {
   SymbolCounts counts;
   for (uint32_t symbol = 10; symbol < 17; ++symbol) counts.count[symbol] = 100;
@@ -63,8 +85,7 @@ TEST(Codebook, WindowsStayInsideTheAlphabetAndNameEachSymbolOnce) {
       std::set<uint32_t> named;
       for (uint32_t level = 0; level < format::kLevels; ++level) {
         for (uint32_t code = 0; code < format::WindowWidth(choice.level0_bits, level); ++code) {
-          const uint32_t name =
-              format::SymbolOf(choice.codebook, choice.level0_bits, level, code);
+          const uint32_t name = format::SymbolOf(choice.codebook, choice.level0_bits, level, code);
           EXPECT_LT(name, 1U << symbol_bits);
           EXPECT_TRUE(named.insert(name).second);
         }

@@ -135,6 +135,19 @@ CodebookChoice ChooseWindows(uint32_t first_symbol, RemainingCounts remaining, u
   return choice;
 }
 
+/// Level 0 has one bit and names symbol 0, which is below the range.
+inline CodebookChoice ChooseZeroShape(uint32_t first_symbol, RemainingCounts remaining,
+                                      uint32_t total, uint32_t zeroes) {
+  CodebookChoice choice;
+  choice.level0_bits = 1;
+  uint32_t escapes = total - zeroes;
+  choice.cost_bits = total + uint64_t{2} * escapes;
+  for (uint32_t level = 1; level < format::kLevels; ++level) {
+    TakeWindow<format::kCodedLevelSymbols>(level, first_symbol - 1, &remaining, &escapes, &choice);
+  }
+  return choice;
+}
+
 /// Section 7.2, step 2.
 inline uint32_t RangeStart(const SymbolCounts& counts, uint32_t alphabet) {
   if (alphabet <= kRangeSymbols) return 0;
@@ -144,6 +157,7 @@ inline uint32_t RangeStart(const SymbolCounts& counts, uint32_t alphabet) {
     for (uint32_t i = 0; i < kRangeStep; ++i) samples += counts.count[step * kRangeStep + i];
     step_samples[step] = samples;
   }
+  step_samples[0] -= counts.count[0];  // exact zeroes are far from everything else
   uint32_t best = 0;
   uint32_t best_samples = 0;
   for (uint32_t step = 0; step + 4 <= 256 / kRangeStep; ++step) {
@@ -190,6 +204,11 @@ inline CodebookChoice FastChooseCodebook(const SymbolCounts& counts, uint32_t sy
   if (3 * total < best.cost_bits) {
     const CodebookChoice three_bits = ChooseWindows<3>(first_symbol, range, counts.total);
     if (three_bits.cost_bits < best.cost_bits) best = three_bits;
+  }
+  const uint32_t zeroes = counts.count[0];
+  if (first_symbol != 0 && total + 2 * (total - zeroes) < best.cost_bits) {
+    const CodebookChoice zero = ChooseZeroShape(first_symbol, range, counts.total, zeroes);
+    if (zero.cost_bits < best.cost_bits) best = zero;
   }
   return best;
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/plan/codebook.h"
 
-#include <initializer_list>
-
 namespace cinch::codec {
 namespace {
 
@@ -37,6 +35,7 @@ Window BestWindow(const Remaining& remaining, uint32_t width) {
   return best;
 }
 
+/// Symbol 0 does not count: exact zeroes are far from everything else.
 uint32_t RangeStart(const SymbolCounts& counts, uint32_t alphabet) {
   if (alphabet <= kRangeSymbols) return 0;
   uint32_t best_start = 0;
@@ -44,6 +43,7 @@ uint32_t RangeStart(const SymbolCounts& counts, uint32_t alphabet) {
   for (uint32_t start = 0; start + kRangeSymbols <= alphabet; start += kRangeStep) {
     uint32_t samples = 0;
     for (uint32_t i = 0; i < kRangeSymbols; ++i) samples += counts.count[start + i];
+    if (start == 0) samples -= counts.count[0];
     if (samples > best_samples) {
       best_samples = samples;
       best_start = start;
@@ -63,20 +63,36 @@ Remaining TakeRange(const SymbolCounts& counts, uint32_t symbol_bits) {
   return range;
 }
 
-CodebookChoice ChooseWindows(Remaining remaining, uint32_t total, uint32_t level0_bits) {
-  CodebookChoice choice;
-  choice.level0_bits = level0_bits;
-  choice.cost_bits = uint64_t{level0_bits} * total;
-  uint32_t escapes = total;
-  for (uint32_t level = 0; level < format::kLevels; ++level) {
-    const uint32_t width = format::WindowWidth(level0_bits, level);
+/// Levels from `first_level` on, for the choice's escapes so far.
+void ChooseWindows(Remaining remaining, uint32_t first_level, uint32_t escapes,
+                   CodebookChoice* choice) {
+  for (uint32_t level = first_level; level < format::kLevels; ++level) {
+    const uint32_t width = format::WindowWidth(choice->level0_bits, level);
     const Window window = BestWindow(remaining, width);
-    choice.codebook.window_start[level] =
+    choice->codebook.window_start[level] =
         static_cast<uint8_t>(remaining.first_symbol + window.start);
     remaining.Remove(window.start, width);
     escapes -= window.samples;
-    choice.cost_bits += uint64_t{level + 1 < format::kLevels ? 2U : 8U} * escapes;
+    choice->cost_bits += uint64_t{level + 1 < format::kLevels ? 2U : 8U} * escapes;
   }
+}
+
+CodebookChoice ChooseShape(const Remaining& range, uint32_t total, uint32_t level0_bits) {
+  CodebookChoice choice;
+  choice.level0_bits = level0_bits;
+  choice.cost_bits = uint64_t{level0_bits} * total;
+  ChooseWindows(range, 0, total, &choice);
+  return choice;
+}
+
+/// The shape of data with many exact zeroes: level 0 has one bit and names symbol 0, which is
+/// below the range.
+CodebookChoice ChooseZeroShape(Remaining range, uint32_t total, uint32_t zeroes) {
+  CodebookChoice choice;
+  choice.level0_bits = 1;
+  choice.cost_bits = total + uint64_t{2} * (total - zeroes);
+  --range.first_symbol;  // in the alphabet without symbol 0
+  ChooseWindows(range, 1, total - zeroes, &choice);
   return choice;
 }
 
@@ -94,11 +110,13 @@ CodebookChoice ChooseCodebook(const SymbolCounts& counts, uint32_t symbol_bits, 
       return single;
     }
   }
-  CodebookChoice best = ChooseWindows(range, counts.total, 2);
-  for (const uint32_t level0_bits : {1U, 3U}) {
-    const CodebookChoice candidate = ChooseWindows(range, counts.total, level0_bits);
+  CodebookChoice best = ChooseShape(range, counts.total, 2);
+  const auto consider = [&](const CodebookChoice& candidate) {
     if (candidate.cost_bits < best.cost_bits) best = candidate;
-  }
+  };
+  consider(ChooseShape(range, counts.total, 1));
+  consider(ChooseShape(range, counts.total, 3));
+  if (range.first_symbol != 0) consider(ChooseZeroShape(range, counts.total, counts.count[0]));
   return best;
 }
 

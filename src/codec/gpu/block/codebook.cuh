@@ -12,6 +12,8 @@
 namespace cinch::codec::gpu {
 
 inline constexpr uint32_t kRangeStep = 8;
+/// The cost of a shape that is not tried.
+inline constexpr uint32_t kNoShape = 0xFFFFFFFF;
 
 /// The best of the candidates that a warp's lanes saw, the lowest one on a tie.
 class BestCandidate {
@@ -42,8 +44,9 @@ CINCH_TEAM uint32_t WarpRangeStart(const Team& team, const uint32_t* counts, uin
     const auto* bytes = reinterpret_cast<const uint8_t*>(counts + kRangeStep * i);
     const auto low = LoadAligned<Words4>(bytes);
     const auto high = LoadAligned<Words4>(bytes + sizeof low);
+    const uint32_t zeroes = i == 0 ? low.word[0] : 0;  // are far from everything else
     eights[i] = low.word[0] + low.word[1] + low.word[2] + low.word[3] + high.word[0] +
-                high.word[1] + high.word[2] + high.word[3];
+                high.word[1] + high.word[2] + high.word[3] - zeroes;
   }
   team.WarpSync();
   BestCandidate best;
@@ -55,40 +58,55 @@ CINCH_TEAM uint32_t WarpRangeStart(const Team& team, const uint32_t* counts, uin
   return kRangeStep * best.candidate();
 }
 
-/// Steps 2 and 3 for one level0_bits, by one warp: the windows in all lanes. `counts` are of 256
+/// The shapes that are tried, in order: level0_bits 2, 1, 3, and 1 with symbol 0 as level 0's.
+inline constexpr uint32_t kZeroShape = 3;
+CINCH_PORTABLE uint32_t CandidateBits(uint32_t i) { return i == 0 ? 2 : i == 2 ? 3 : 1; }
+
+/// Steps 2 and 3 for candidate `i`, by one warp: the windows in all lanes. `counts` are of 256
 /// symbols, zero from 2^symbol_bits on, and add up to `samples`. `remaining` is this warp's.
 template <typename Team>
 CINCH_TEAM Shape WarpChooseShape(const Team& team, const uint32_t* counts, uint32_t samples,
-                                 uint32_t symbol_bits, uint32_t level0_bits, uint32_t* remaining) {
+                                 uint32_t symbol_bits, uint32_t i, uint32_t* remaining) {
   static_assert(Team::kLanes == 1 || Team::kLanes == kRangeSymbols);
-  const uint32_t range_start = WarpRangeStart(team, counts, symbol_bits, remaining);
+  uint32_t range_start = WarpRangeStart(team, counts, symbol_bits, remaining);
   uint32_t size = Minimum(1U << symbol_bits, kRangeSymbols);
-  for (uint32_t i = team.lane(); i < kRangeSymbols; i += Team::kLanes) {
-    remaining[i] = i < size ? counts[range_start + i] : 0;
+  for (uint32_t k = team.lane(); k < kRangeSymbols; k += Team::kLanes) {
+    remaining[k] = k < size ? counts[range_start + k] : 0;
   }
   team.WarpSync();
   Shape shape{};
-  shape.level0_bits = level0_bits;
-  shape.cost_bits = level0_bits * samples;
+  shape.level0_bits = CandidateBits(i);
+  shape.cost_bits = shape.level0_bits * samples;
   uint32_t escapes = samples;
-  for (uint32_t level = 0; level < format::kLevels; ++level) {
-    const uint32_t width = format::WindowWidth(level0_bits, level);
+  uint32_t first_level = 0;
+  if (i == kZeroShape) {
+    if (range_start == 0) {  // symbol 0 is in the range: other shapes see it
+      shape.cost_bits = kNoShape;
+      return shape;
+    }
+    --range_start;  // in the alphabet without symbol 0
+    escapes -= counts[0];
+    shape.cost_bits += 2 * escapes;
+    first_level = 1;
+  }
+  for (uint32_t level = first_level; level < format::kLevels; ++level) {
+    const uint32_t width = format::WindowWidth(shape.level0_bits, level);
     BestCandidate best;
-    for (uint32_t i = team.lane(); i + width <= size; i += Team::kLanes) {
+    for (uint32_t k = team.lane(); k + width <= size; k += Team::kLanes) {
       uint32_t sum = 0;
-      for (uint32_t k = 0; k < width; ++k) sum += remaining[i + k];
-      best.Consider(i, sum);
+      for (uint32_t next = 0; next < width; ++next) sum += remaining[k + next];
+      best.Consider(k, sum);
     }
     best.WarpReduce(team);
     const uint32_t start = best.candidate();
     shape.window_start[level] = range_start + start;
     escapes -= best.samples();
     shape.cost_bits += (level + 1 < format::kLevels ? 2 : 8) * escapes;
-    for (uint32_t i = team.lane(); i < kRangeSymbols; i += Team::kLanes) {
-      const uint32_t from = i < start ? i : i + width;
+    for (uint32_t k = team.lane(); k < kRangeSymbols; k += Team::kLanes) {
+      const uint32_t from = k < start ? k : k + width;
       const uint32_t count = from < size ? remaining[from] : 0;
       team.WarpSync();
-      remaining[i] = count;
+      remaining[k] = count;
     }
     team.WarpSync();
     size -= width;
@@ -96,17 +114,14 @@ CINCH_TEAM Shape WarpChooseShape(const Team& team, const uint32_t* counts, uint3
   return shape;
 }
 
-/// The level0_bits that are tried, in order.
-CINCH_PORTABLE uint32_t CandidateBits(uint32_t i) { return i == 0 ? 2 : i == 1 ? 1 : 3; }
-
-/// The cheapest shape of three, each by another warp; the same in every thread. `counts` and
+/// The cheapest shape of four, each by another warp; the same in every thread. `counts` and
 /// `samples` must be visible to all.
 template <typename Team>
 CINCH_TEAM Shape SyncChooseShape(const Team& team, uint32_t symbol_bits,
                                  EncodeWorkspace* workspace) {
   for (uint32_t i = team.warp(); i < kShapes; i += team.warps()) {
-    const Shape shape = WarpChooseShape(team, workspace->counts, workspace->samples, symbol_bits,
-                                        CandidateBits(i), workspace->remaining[i]);
+    const Shape shape = WarpChooseShape(team, workspace->counts, workspace->samples, symbol_bits, i,
+                                        workspace->remaining[i]);
     if (team.lane() == 0) workspace->shapes[i] = shape;
   }
   team.Sync();

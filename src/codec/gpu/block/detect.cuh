@@ -66,8 +66,8 @@ CINCH_TEAM void WarpEstimate(const Team& team, uint32_t i, uint32_t length_bytes
   uint32_t cost_bits = 0;
   if (samples != 0 && WarpSingleSymbol(team, counts, samples) == 256) {
     for (uint32_t k = 0; k < kShapes; ++k) {
-      const Shape shape = WarpChooseShape(team, counts, samples, facts.symbol_bits,
-                                          CandidateBits(k), workspace->remaining[i]);
+      const Shape shape =
+          WarpChooseShape(team, counts, samples, facts.symbol_bits, k, workspace->remaining[i]);
       if (k == 0 || shape.cost_bits < cost_bits) cost_bits = shape.cost_bits;
     }
   }

@@ -12,7 +12,7 @@ namespace cinch::codec::gpu {
 
 inline constexpr uint32_t kMaxWarps = 16;
 inline constexpr uint32_t kRangeSymbols = 32;
-inline constexpr uint32_t kShapes = 3;
+inline constexpr uint32_t kShapes = 4;
 inline constexpr uint32_t kAutoCandidates = 7;
 
 /// A codebook and what the sample's symbols cost with it (docs/format.md, section 7.2).
