@@ -11,6 +11,7 @@
 #include "codec/gpu/kernels/errors.cuh"
 #include "codec/gpu/kernels/progress.cuh"
 #include "codec/gpu/kernels/schedule.cuh"
+#include "codec/gpu/kernels/tally.cuh"
 #include "codec/gpu/tuning/tuning.cuh"
 #include "codec/gpu/warp/team.cuh"
 
@@ -33,31 +34,14 @@ struct DecodedBlock {
   uint64_t hash;
 };
 
-/// By one thread: counts the block, and gives the verdict with the item's last one.
-__device__ __forceinline__ void CountDecodedBlock(const PlanItem& item, uint64_t error_key,
-                                                  uint64_t hash, ItemState* state,
-                                                  cinch_cuda_result* result) {
-  if (hash != 0) {
-    atomicAdd(reinterpret_cast<unsigned long long*>(&state->hash_sum),
-              static_cast<unsigned long long>(hash));
-  }
-  if (error_key != 0) {
-    atomicMax(reinterpret_cast<unsigned long long*>(&state->error_key),
-              static_cast<unsigned long long>(error_key));
-  }
-  // Pairs with the same fence of who counts last: what all blocks added up is then there.
-  __threadfence();
-  if (atomicAdd(&state->finished_blocks, 1) != item.blocks - 1) return;
-  __threadfence();
-  const uint64_t key = LoadRelaxed(&state->error_key);
-  int32_t status = CINCH_OK;
-  if (key != 0) {
-    status = StatusOfKey(key);
-  } else if (LoadRelaxed(&state->hash_sum) != item.content_hash) {
+/// By one thread: the verdict on an item whose blocks are all done.
+__device__ __forceinline__ void FinishOutput(const PlanItem& item, const ItemOutcome& outcome,
+                                             cinch_cuda_result* result) {
+  int32_t status = outcome.status;
+  if (status == CINCH_OK && outcome.hash_sum != item.content_hash) {
     status = CINCH_ERROR_FRAME_CHECKSUM;
   }
   *result = {status == CINCH_OK ? item.original_bytes : 0, static_cast<cinch_status>(status), 0};
-  *state = {};
 }
 
 /// True when the padding behind the index, which the last block looks at, is not zero.
@@ -122,7 +106,7 @@ __device__ __forceinline__ DecodedBlock SyncDecodeOne(const DecodeTask& in_memor
 
 /// One block from its payload to its place in the output. By all threads.
 __device__ __forceinline__ void SyncDecodeUnit(const BatchParameters& batch, uint32_t turn,
-                                               DecodeShared* shared) {
+                                               DecodeShared* shared, Tally* tally) {
   const DecodeTeam team;
   const Unit& unit = shared->schedule.units[turn % kRing];
   const PlanItem& item = shared->schedule.items[turn % kRing];
@@ -159,7 +143,10 @@ __device__ __forceinline__ void SyncDecodeUnit(const BatchParameters& batch, uin
     PublishBlock(item, unit.block, shared->schedule.epoch,
                  batch.scratch.block_states + unit.first_unit, state, batch.progress + unit.item);
   }
-  CountDecodedBlock(item, decoded.error_key, decoded.hash, state, result);
+  tally->Add(decoded.error_key, decoded.hash);
+  if (shared->schedule.units[(turn + 1) % kRing].item == unit.item) return;
+  ItemOutcome outcome;
+  if (tally->Flush(item, state, &outcome)) FinishOutput(item, outcome, result);
 }
 
 __global__ void __launch_bounds__(kDecodeTuning.threads, kDecodeTuning.min_ctas_per_sm)
@@ -171,6 +158,7 @@ __global__ void __launch_bounds__(kDecodeTuning.threads, kDecodeTuning.min_ctas_
   if (threadIdx.x < 256) shared->selectors[threadIdx.x] = MergeSelector(threadIdx.x);
   const bool looks_after = threadIdx.x / 32 == kDecodeTuning.threads / 32 - 1;
   uint32_t ticket = 0;
+  Tally tally;  // Thread 0's.
   if (looks_after) ticket = WarpStartPipeline(batch, schedule, &shared->pipeline);
   for (uint32_t turn = 0;; ++turn) {
     __syncthreads();
@@ -178,7 +166,7 @@ __global__ void __launch_bounds__(kDecodeTuning.threads, kDecodeTuning.min_ctas_
     if (looks_after) {
       ticket = WarpAdvancePipeline(batch, turn, ticket, schedule, &shared->pipeline);
     }
-    SyncDecodeUnit(batch, turn, shared);
+    SyncDecodeUnit(batch, turn, shared, &tally);
   }
   SyncEndSchedule(batch);
 }

@@ -7,11 +7,13 @@
 #include <cstdint>
 
 #include "codec/gpu/block/encode_block.cuh"
+#include "codec/gpu/block/fast_encode_block.cuh"
 #include "codec/gpu/kernels/errors.cuh"
 #include "codec/gpu/kernels/frame_head.cuh"
 #include "codec/gpu/kernels/look_back.cuh"
 #include "codec/gpu/kernels/progress.cuh"
 #include "codec/gpu/kernels/schedule.cuh"
+#include "codec/gpu/kernels/tally.cuh"
 #include "codec/gpu/tuning/tuning.cuh"
 #include "codec/gpu/warp/team.cuh"
 
@@ -21,6 +23,7 @@ using EncodeTeam = CtaTeam<kEncodeTuning.threads>;
 
 struct EncodeShared {
   EncodeWorkspace workspace;
+  uint32_t selectors[256];  ///< CompactSelector of each byte of codes.
   Schedule schedule;
   uint32_t place_units;
   bool placed;
@@ -57,34 +60,6 @@ __device__ __forceinline__ void FinishFrame(const PlanItem& item, int32_t status
   *result = {output_bytes, static_cast<cinch_status>(status), 0};
 }
 
-/// By one thread, after a barrier behind the block's output: counts the block, and finishes the
-/// item with its last one.
-__device__ __forceinline__ void CountEncodedBlock(const PlanItem& item, const PlacedBlock& placed,
-                                                  ItemState* state, cinch_cuda_result* result) {
-  if (placed.hash != 0) {
-    atomicAdd(reinterpret_cast<unsigned long long*>(&state->hash_sum),
-              static_cast<unsigned long long>(placed.hash));
-  }
-  if (placed.status != CINCH_OK) {
-    atomicMax(
-        reinterpret_cast<unsigned long long*>(&state->error_key),
-        static_cast<unsigned long long>(ErrorKey(ErrorRank::kBlock, placed.block, placed.status)));
-  }
-  if (placed.block == item.blocks - 1) {
-    StoreRelaxed(&state->total_units, placed.place_units + placed.units);
-  }
-  // Pairs with the same fence of who counts last: what all blocks wrote is then there.
-  __threadfence();
-  if (atomicAdd(&state->finished_blocks, 1) != item.blocks - 1) return;
-  __threadfence();
-  const uint64_t key = LoadRelaxed(&state->error_key);
-  const uint64_t payload_bytes =
-      uint64_t{LoadRelaxed(&state->total_units)} * format::kPayloadUnitBytes;
-  FinishFrame(item, key == 0 ? CINCH_OK : StatusOfKey(key), payload_bytes,
-              LoadRelaxed(&state->hash_sum), result);
-  *state = {};
-}
-
 /// Copies a staged payload to its place, if it fits. By all threads.
 __device__ __forceinline__ int32_t CopyPayload(const EncodeTeam& team, const PlanItem& item,
                                                const PlacedBlock& placed,
@@ -104,26 +79,69 @@ __device__ __forceinline__ int32_t CopyPayload(const EncodeTeam& team, const Pla
   return CINCH_OK;
 }
 
-/// One block from its bytes to its place in the frame. By all threads.
-__device__ __forceinline__ void SyncEncodeUnit(const BatchParameters& batch, const Unit& unit,
-                                               const PlanItem& item, EncodeShared* shared) {
+__device__ __forceinline__ EncodeTask TaskOf(const PlanItem& item, uint32_t block) {
+  const uint64_t begin = uint64_t{block} * format::kBlockBytes;
+  return {item.input + begin, format::BlockLength(item.input_bytes, block), item.dtype, block,
+          item.checksum != 0};
+}
+
+/// A tile that was loaded ahead of its turn.
+struct EarlyTile {
+  FastTile tile;
+  bool loaded;
+};
+
+/// Loads the tile of turn `turn`, if its block is one for the fast encoder.
+__device__ __forceinline__ void LoadEarly(const Schedule& schedule, uint32_t turn,
+                                          EarlyTile* early) {
+  const Unit& unit = schedule.units[turn % kRing];
+  const PlanItem& item = schedule.items[turn % kRing];
+  early->loaded = false;
+  if (unit.item == kNoItem || item.blocks == 0) return;
+  const EncodeTask task = TaskOf(item, unit.block);
+  if (!IsForFastEncode(task)) return;
+  LoadTile(TileOf(task.bytes), &early->tile);
+  early->loaded = true;
+}
+
+/// Encodes the block at hand, on the fast path when its tile is loaded, which then loads the next
+/// one's.
+__device__ __forceinline__ EncodeResult SyncEncodeAny(const EncodeTask& task, uint32_t turn,
+                                                      EncodeShared* shared, EarlyTile* early) {
   const EncodeTeam team;
-  cinch_cuda_result* result = batch.results + unit.item;
-  if (item.blocks == 0) {
-    if (team.thread() == 0) FinishFrame(item, item.status, 0, 0, result);
-    return;
+  EncodeWorkspace* workspace = &shared->workspace;
+  const bool fast = early->loaded;
+  early->loaded = false;
+  if (fast) {
+    uint64_t hash = 0;
+    const FastVerdict verdict = SyncFastPlan(task, &early->tile, workspace, &hash);
+    const auto checksum = static_cast<uint32_t>(hash);
+    if (verdict != FastVerdict::kDeclined) {
+      uint32_t payload_bytes = 0;
+      if (verdict == FastVerdict::kCascade) {
+        payload_bytes =
+            SyncFastCode(&early->tile, checksum, SharedAddress(shared->selectors), workspace,
+                         [&] { LoadEarly(shared->schedule, turn + 1, early); });
+      }
+      if (payload_bytes == 0) payload_bytes = SyncStore(team, task, checksum, workspace);
+      return {payload_bytes, hash};
+    }
   }
-  const uint64_t begin = uint64_t{unit.block} * format::kBlockBytes;
-  const EncodeTask task{item.input + begin, format::BlockLength(item.input_bytes, unit.block),
-                        item.dtype, unit.block, item.checksum != 0};
-  const EncodeResult encoded = SyncEncodeBlock(team, task, &shared->workspace);
+  return SyncEncodeBlock(team, task, workspace);
+}
+
+/// Finds a coded block's place and copies it there. By all threads.
+__device__ __forceinline__ PlacedBlock SyncPlaceBlock(const BatchParameters& batch,
+                                                      const Unit& unit, const PlanItem& item,
+                                                      const EncodeResult& encoded,
+                                                      EncodeShared* shared) {
+  const EncodeTeam team;
   PlacedBlock placed{unit.block, encoded.payload_bytes / format::kPayloadUnitBytes, 0, CINCH_OK,
                      encoded.hash};
-  uint64_t* states = batch.scratch.block_states + unit.first_unit;
-  const uint32_t epoch = shared->schedule.epoch;
   if (team.warp() == 0) {
     uint32_t place_units = 0;
-    const bool found = WarpPlace(states, unit.block, placed.units, epoch, &place_units);
+    const bool found = WarpPlace(batch.scratch.block_states + unit.first_unit, unit.block,
+                                 placed.units, shared->schedule.epoch, &place_units);
     if (team.lane() == 0) {
       shared->placed = found;
       shared->place_units = place_units;
@@ -133,39 +151,77 @@ __device__ __forceinline__ void SyncEncodeUnit(const BatchParameters& batch, con
   placed.place_units = shared->place_units;
   placed.status =
       shared->placed ? CopyPayload(team, item, placed, shared->workspace) : CINCH_ERROR_TIMEOUT;
+  // For the next block's fast path.
+  if (team.thread() < 256) shared->workspace.counts[team.thread()] = 0;
+  if (team.thread() == 0) shared->workspace.hash_sum = 0;
   team.Sync();
-  if (team.thread() != 0) return;
-  ItemState* state = batch.scratch.states + unit.item;
-  if (batch.progress != nullptr && placed.status == CINCH_OK) {
-    PublishBlock(item, unit.block, epoch, states, state, batch.progress + unit.item);
+  return placed;
+}
+
+/// One block from its bytes to its place in the frame. By all threads.
+__device__ __forceinline__ void SyncEncodeUnit(const BatchParameters& batch, uint32_t turn,
+                                               EncodeShared* shared, EarlyTile* early,
+                                               Tally* tally) {
+  const Unit& unit = shared->schedule.units[turn % kRing];
+  const PlanItem& item = shared->schedule.items[turn % kRing];
+  cinch_cuda_result* result = batch.results + unit.item;
+  if (item.blocks == 0) {
+    if (threadIdx.x == 0) FinishFrame(item, item.status, 0, 0, result);
+    return;
   }
-  CountEncodedBlock(item, placed, state, result);
+  const EncodeResult encoded = SyncEncodeAny(TaskOf(item, unit.block), turn, shared, early);
+  const PlacedBlock placed = SyncPlaceBlock(batch, unit, item, encoded, shared);
+  if (threadIdx.x != 0) return;
+  ItemState* state = batch.scratch.states + unit.item;
+  uint64_t error_key = 0;
+  if (placed.status != CINCH_OK) {
+    error_key = ErrorKey(ErrorRank::kBlock, placed.block, placed.status);
+  } else if (batch.progress != nullptr) {
+    PublishBlock(item, unit.block, shared->schedule.epoch,
+                 batch.scratch.block_states + unit.first_unit, state, batch.progress + unit.item);
+  }
+  if (placed.block == item.blocks - 1) {
+    StoreRelaxed(&state->total_units, placed.place_units + placed.units);
+  }
+  tally->Add(error_key, placed.hash);
+  if (shared->schedule.units[(turn + 1) % kRing].item == unit.item) return;
+  ItemOutcome outcome;
+  if (!tally->Flush(item, state, &outcome)) return;
+  FinishFrame(item, outcome.status, uint64_t{outcome.total_units} * format::kPayloadUnitBytes,
+              outcome.hash_sum, result);
 }
 
 __global__ void __launch_bounds__(kEncodeTuning.threads, kEncodeTuning.min_ctas_per_sm)
     EncodeKernel(const __grid_constant__ BatchParameters batch) {
   extern __shared__ __align__(128) uint8_t shared_bytes[];
   auto* shared = reinterpret_cast<EncodeShared*>(shared_bytes);
-  if (!SyncStartSchedule<true>(batch, &shared->schedule)) return;
   Schedule* schedule = &shared->schedule;
-  // The last warp takes a unit two turns before it is coded.
+  if (!SyncStartSchedule<true>(batch, schedule)) return;
+  if (threadIdx.x < 256) {
+    shared->selectors[threadIdx.x] = CompactSelector(threadIdx.x);
+    shared->workspace.counts[threadIdx.x] = 0;
+  }
+  if (threadIdx.x == 0) shared->workspace.hash_sum = 0;
+  // The last warp draws a unit's ticket two turns, and finds the unit one turn, before it is coded.
   const bool takes = threadIdx.x / 32 == kEncodeTuning.threads / 32 - 1;
   uint32_t ticket = 0;
   if (takes) {
-    for (uint32_t turn = 0; turn < 2; ++turn) {
-      if (threadIdx.x % 32 == 0) ticket = TakeTicket(batch);
-      if (turn == 0) WarpResolve(batch, 0, ticket, schedule);
-    }
+    if (threadIdx.x % 32 == 0) ticket = TakeTicket(batch);
+    WarpResolve(batch, 0, ticket, schedule);
+    if (threadIdx.x % 32 == 0) ticket = TakeTicket(batch);
   }
+  Tally tally;  // Thread 0's.
+  EarlyTile early;
+  early.loaded = false;
   for (uint32_t turn = 0;; ++turn) {
     __syncthreads();
-    const Unit unit = schedule->units[turn % kRing];
-    if (unit.item == kNoItem) break;
+    if (schedule->units[turn % kRing].item == kNoItem) break;
+    if (!early.loaded) LoadEarly(*schedule, turn, &early);
     if (takes) {
       WarpResolve(batch, turn + 1, ticket, schedule);
       if (threadIdx.x % 32 == 0) ticket = TakeTicket(batch);
     }
-    SyncEncodeUnit(batch, unit, schedule->items[turn % kRing], shared);
+    SyncEncodeUnit(batch, turn, shared, &early, &tally);
   }
   SyncEndSchedule(batch);
 }
