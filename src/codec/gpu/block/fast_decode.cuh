@@ -214,6 +214,43 @@ __device__ __forceinline__ bool SeesReservedBits(const FastHead& head, uint32_t 
   return seen;
 }
 
+/// All lanes: adds the warp's shares of the hash's sum to that of the team.
+__device__ __forceinline__ void WarpAddHash(uint64_t share, uint64_t* sum) {
+  const uint64_t low = __reduce_add_sync(kAllLanes, static_cast<uint32_t>(share) & 0xFFFFFF);
+  const uint64_t middle =
+      __reduce_add_sync(kAllLanes, static_cast<uint32_t>(share >> 24) & 0xFFFFFF);
+  const uint64_t high = __reduce_add_sync(kAllLanes, static_cast<uint32_t>(share >> 48));
+  if (threadIdx.x % 32 == 0) {
+    atomicAdd(reinterpret_cast<unsigned long long*>(sum),
+              static_cast<unsigned long long>(low + (middle << 24) + (high << 48)));
+  }
+}
+
+/// A warp's part of one of the levels 1 to 3.
+struct FastLevelPart {
+  uint32_t level;
+  uint32_t first_warp;  ///< Of the level.
+  uint32_t codes;       ///< Of the level.
+  uint32_t byte;        ///< Of its codes, the lane's first.
+  uint32_t entries;     ///< Of the level.
+  bool busy;
+
+  __device__ __forceinline__ FastLevelPart(const FastHead& head, uint32_t payload, uint32_t warp) {
+    level = warp < FastDecode::kLevel2Warp ? 1 : warp < FastDecode::kLevel3Warp ? 2 : 3;
+    first_warp = level == 1 ? 0 : level == 2 ? FastDecode::kLevel2Warp : FastDecode::kLevel3Warp;
+    codes = payload + FastDecode::kCodedOffset;
+    if (level > 1) codes += (head.listed[0] + 3) / 4;
+    if (level > 2) codes += (head.listed[1] + 3) / 4;
+    entries = level == 1 ? head.listed[0] : level == 2 ? head.listed[1] : head.listed[2];
+    byte = FastDecode::kWarpEntries / 4 * (warp - first_warp) + 4 * (threadIdx.x % 32);
+    busy = FastDecode::kWarpEntries * (warp - first_warp) < entries;
+  }
+  __device__ __forceinline__ FastChunk Count(uint32_t table) const {
+    return CountChunk(codes + byte, table,
+                      static_cast<int>((entries + 3) / 4) - static_cast<int>(byte));
+  }
+};
+
 /// Decodes a block of 16 warps whose head is usual and valid from shared memory at `payload` to
 /// `output`. False, for all threads, when the lists are not what the head says. The hash's sum is
 /// added to workspace->hash_sum, which is 0 before and complete after the next barrier. `table` has
@@ -229,27 +266,12 @@ __device__ __forceinline__ bool SyncFastDecode(const FastHead& head, uint32_t pa
   const uint32_t list2 = list1 + 4096;
   const FastElements elements = CountElements(
       payload + FastDecode::kCodeOffset + warp * (FastDecode::kWarpElements / 4) + 2 * lane, table);
-  // This warp's part of a higher level.
-  const bool level1 = warp < FastDecode::kLevel2Warp;
-  const bool level3 = warp == FastDecode::kLevel3Warp;
-  const uint32_t codes1 = payload + FastDecode::kCodedOffset;
-  const uint32_t codes2 = codes1 + (head.listed[0] + 3) / 4;
-  const uint32_t codes3 = codes2 + (head.listed[1] + 3) / 4;
-  const uint32_t first = level1 ? 0 : level3 ? FastDecode::kLevel3Warp : FastDecode::kLevel2Warp;
-  const uint32_t entries = level1 ? head.listed[0] : level3 ? head.listed[2] : head.listed[1];
-  const uint32_t byte = FastDecode::kWarpEntries / 4 * (warp - first) + 4 * lane;
-  const bool busy = FastDecode::kWarpEntries * (warp - first) < entries;
+  const FastLevelPart part(head, payload, warp);
   FastChunk chunk{};
-  if (busy) {
-    chunk = CountChunk((level1   ? codes1
-                        : level3 ? codes3
-                                 : codes2) +
-                           byte,
-                       table, static_cast<int>((entries + 3) / 4) - static_cast<int>(byte));
-  }
-  if (level3) {
-    if (busy)
-      ExpandChunk(chunk, head.Book<3>(), codes3 + (head.listed[2] + 3) / 4, list2 + 4 * byte);
+  if (part.busy) chunk = part.Count(table);
+  if (part.level == 3) {
+    const uint32_t raws = part.codes + (part.entries + 3) / 4;
+    if (part.busy) ExpandChunk(chunk, head.Book<3>(), raws, list2 + 4 * part.byte);
     // A number of escapes that cannot be.
     if (__any_sync(kAllLanes, SeesReservedBits(head, payload, payload_bytes)))
       chunk.total = 0x10000;
@@ -265,33 +287,27 @@ __device__ __forceinline__ bool SyncFastDecode(const FastHead& head, uint32_t pa
     return __reduce_add_sync(kAllLanes, lane >= from && lane < to ? value : 0);
   };
   const uint32_t before0 = sum(count0, 0, warp);
-  const uint32_t before = sum(count, first, warp);
+  const uint32_t before = sum(count, part.first_warp, warp);
   if (sum(count0, 0, 16) != head.listed[0] ||
       sum(count, 0, FastDecode::kLevel2Warp) != head.listed[1] ||
       sum(count, FastDecode::kLevel2Warp, FastDecode::kLevel3Warp) != head.listed[2] ||
       sum(count, FastDecode::kLevel3Warp, 16) != head.raws) {
     return false;
   }
-  if (!level1 && !level3 && busy) {
-    ExpandChunk(chunk, head.Book<2>(), list2 + before, list1 + 4 * byte);
+  if (part.level == 2 && part.busy) {
+    ExpandChunk(chunk, head.Book<2>(), list2 + before, list1 + 4 * part.byte);
   }
   __syncthreads();
-  if (level1 && busy) ExpandChunk(chunk, head.Book<1>(), list1 + before, list0 + 4 * byte);
+  if (part.level == 1 && part.busy) {
+    ExpandChunk(chunk, head.Book<1>(), list1 + before, list0 + 4 * part.byte);
+  }
   __syncthreads();
+  const uint32_t residues =
+      payload + format::kResidueOffset + warp * FastDecode::kWarpElements + 8 * lane;
   const uint64_t hash =
-      JoinElements(elements, head.Book<0>(), list0 + before0,
-                   payload + format::kResidueOffset + warp * FastDecode::kWarpElements + 8 * lane,
-                   warp * 512 + lane * 4, checksum, output + warp * 2048 + lane * 16);
-  if (checksum) {
-    const uint64_t low = __reduce_add_sync(kAllLanes, static_cast<uint32_t>(hash) & 0xFFFFFF);
-    const uint64_t middle =
-        __reduce_add_sync(kAllLanes, static_cast<uint32_t>(hash >> 24) & 0xFFFFFF);
-    const uint64_t high = __reduce_add_sync(kAllLanes, static_cast<uint32_t>(hash >> 48));
-    if (lane == 0) {
-      atomicAdd(reinterpret_cast<unsigned long long*>(&workspace->hash_sum),
-                static_cast<unsigned long long>(low + (middle << 24) + (high << 48)));
-    }
-  }
+      JoinElements(elements, head.Book<0>(), list0 + before0, residues, warp * 512 + lane * 4,
+                   checksum, output + warp * 2048 + lane * 16);
+  if (checksum) WarpAddHash(hash, &workspace->hash_sum);
   return true;
 }
 
