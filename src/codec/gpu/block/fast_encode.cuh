@@ -56,7 +56,9 @@ __device__ __forceinline__ void ChooseFastWindows(const uint32_t* counts, FastSh
   const uint4 low = reinterpret_cast<const uint4*>(counts)[2 * lane];
   const uint4 high = reinterpret_cast<const uint4*>(counts)[2 * lane + 1];
   const uint32_t eight = low.x + low.y + low.z + low.w + high.x + high.y + high.z + high.w;
-  const uint32_t sixteen = eight + __shfl_down_sync(kAllLanes, eight, 1);
+  // Symbol 0 has no say in where the range is.
+  const uint32_t weight = lane == 0 ? eight - low.x : eight;
+  const uint32_t sixteen = weight + __shfl_down_sync(kAllLanes, weight, 1);
   const uint32_t range = sixteen + __shfl_down_sync(kAllLanes, sixteen, 2);
   const uint32_t key = __reduce_max_sync(kAllLanes, lane <= 28 ? (range << 5) | (31 - lane) : 0);
   const uint32_t base = 8 * (31 - (key & 31));

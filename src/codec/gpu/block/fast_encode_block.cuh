@@ -69,10 +69,12 @@ __device__ __forceinline__ FastVerdict SyncFastPlan(const EncodeTask& task, Fast
   const uint32_t cost_bits = workspace->fast[0].cost_bits;
   constexpr uint32_t kSamples = FastDecode::kElements / 8;
   constexpr uint32_t kRawBits = 16 * kSamples;
+  // What the shape with symbol 0 alone at level 0 costs at least.
+  const uint32_t zero_cost_bits = 3 * kSamples - 2 * workspace->counts[0];
   // Zero planes and samples of one symbol, too, are for others: the latter make 1-bit codes
   // cheaper.
   if (!has_residues || workspace->fast[1].cost_bits < cost_bits ||
-      workspace->fast[2].cost_bits < cost_bits) {
+      workspace->fast[2].cost_bits < cost_bits || zero_cost_bits < cost_bits) {
     return FastVerdict::kDeclined;
   }
   return cost_bits + 8 * kSamples >= kRawBits - kRawBits / 64 ? FastVerdict::kStored
