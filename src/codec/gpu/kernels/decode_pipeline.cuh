@@ -7,11 +7,13 @@
 
 #include <cstdint>
 
+#include "codec/gpu/block/copy.cuh"
 #include "codec/gpu/kernels/errors.cuh"
 #include "codec/gpu/kernels/schedule.cuh"
 #include "codec/gpu/tuning/tuning.cuh"
 #include "codec/gpu/warp/bulk.cuh"
 #include "codec/gpu/warp/lanes.cuh"
+#include "codec/gpu/warp/team.cuh"
 
 namespace cinch::codec::gpu {
 
