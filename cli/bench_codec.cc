@@ -45,7 +45,19 @@ struct Measurement {
   double encode_seconds = 0;
   double decode_seconds = 0;
   double memcpy_seconds = 0;
+  /// Speed relative to the memcpy of the same turn: what disturbs the machine disturbs both.
+  double encode_to_memcpy = 0;
+  double decode_to_memcpy = 0;
 };
+
+/// The median of numerator / denominator over turns.
+double MedianRatio(const std::vector<double>& numerator, const std::vector<double>& denominator) {
+  std::vector<double> ratios;
+  for (size_t turn = 0; turn < numerator.size(); ++turn) {
+    ratios.push_back(numerator[turn] / denominator[turn]);
+  }
+  return Median(ratios);
+}
 
 template <typename Function>
 double Seconds(const Function& function) {
@@ -99,6 +111,8 @@ Outcome Measure(const BenchData& data, cinch_codec* codec, const Options& option
   result->encode_seconds = Median(encode_seconds);
   result->decode_seconds = Median(decode_seconds);
   result->memcpy_seconds = Median(memcpy_seconds);
+  result->encode_to_memcpy = MedianRatio(memcpy_seconds, encode_seconds);
+  result->decode_to_memcpy = MedianRatio(memcpy_seconds, decode_seconds);
   return {};
 }
 
@@ -145,6 +159,8 @@ Outcome ShowCase(const BenchData& data, const Case& what, const Options& options
                                {"encode_gbps", encode},
                                {"decode_gbps", decode},
                                {"memcpy_gbps", copy},
+                               {"encode_to_memcpy", result.encode_to_memcpy},
+                               {"decode_to_memcpy", result.decode_to_memcpy},
                                {"verified", true}};
   return Print(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
 }
