@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "strict_json.h"
+
 namespace cinch::cli::container {
 namespace {
 
@@ -18,6 +20,8 @@ static_assert(std::endian::native == std::endian::little, "the container is litt
 
 constexpr size_t kHashOffset = 56;
 constexpr size_t kMaxRank = 64;
+/// The keys that a segment must have take more than this.
+constexpr size_t kMinSegmentJsonBytes = 48;
 
 template <typename Value>
 void Put(std::span<std::byte> bytes, size_t offset, const Value& value) {
@@ -195,7 +199,9 @@ Outcome EncodeDirectory(const std::vector<Segment>& segments, bool is_safetensor
 }
 
 Outcome DecodeDirectory(std::string_view json, uint64_t original_bytes, Directory* directory) {
-  const Json root = Json::parse(json, nullptr, false);
+  // The directory, its segments, and each of them with its shape.
+  const Json root = ParseStrictJson(
+      json, {.depth = 4, .containers = 2 + 2 * (json.size() / kMinSegmentJsonBytes)});
   std::string source;
   if (!root.is_object() || root.size() != 2 || !ReadText(root, "source", &source) ||
       !root.contains("segments") || !root["segments"].is_array() ||

@@ -11,6 +11,7 @@
 
 #include "interrupt.h"
 #include "segments.h"
+#include "strict_json.h"
 #include "table.h"
 
 namespace cinch::cli::exchange {
@@ -97,7 +98,8 @@ std::string EncodeManifest(const Manifest& manifest) {
 }
 
 Outcome DecodeManifest(const std::string& json, Manifest* manifest) {
-  const Json root = Json::parse(json, nullptr, false);
+  // The list, its files, and each of them.
+  const Json root = ParseStrictJson(json, {.depth = 3, .containers = kMaxFiles + 2});
   uint64_t version = 0;
   Manifest result;
   if (!root.is_object() || !ReadUnsigned(root, "cinch_files", ~uint64_t{0}, &version)) {
@@ -137,7 +139,7 @@ std::string EncodeAnswer(const Outcome& outcome) {
 }
 
 Outcome DecodeAnswer(const std::string& json) {
-  const Json root = Json::parse(json, nullptr, false);
+  const Json root = ParseStrictJson(json, {.depth = 1, .containers = 1});
   if (!root.is_object() || root.size() != 3 || !root.contains("code") ||
       !root["code"].is_number_integer() || !root.contains("status") ||
       !root["status"].is_number_integer() || !root.contains("message") ||

@@ -188,6 +188,26 @@ TEST_F(ContainerTest, RefusesDirectoriesThatAreNotTrue) {
   }
 }
 
+TEST_F(ContainerTest, RefusesDirectoriesThatAreNotExactlyJson) {
+  const std::string empty = R"({"source":"raw","segments":[]})";
+  for (const std::string& json :
+       {"\xEF\xBB\xBF" + empty, empty + std::string("\0more", 5), empty + "x",
+        std::string(R"({"source":"raw","source":"raw","segments":[]})"), std::string(1 << 20, '['),
+        R"({"source":"raw","segments":[)" + std::string(1 << 20, '[') + "]}"}) {
+    EXPECT_THAT(RefusalOf(WithDirectory(json, 0)), HasSubstr("not the JSON that it must be"));
+  }
+}
+
+TEST_F(ContainerTest, HoldsManyTensorsWithoutBytes) {
+  std::vector<Segment> segments(100'000);
+  std::string json;
+  ASSERT_TRUE(EncodeDirectory(segments, false, &json).ok());
+  Directory directory;
+  const Outcome outcome = DecodeDirectory(json, 0, &directory);
+  ASSERT_TRUE(outcome.ok()) << outcome.message;
+  EXPECT_EQ(directory.segments.size(), segments.size());
+}
+
 TEST_F(ContainerTest, RefusesSizesThatNoMachineHas) {
   const std::string json =
       R"({"source":"raw","segments":[{"name":"a","kind":"tensor","dtype":"bf16","file_dtype":"",)"

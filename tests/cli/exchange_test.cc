@@ -6,11 +6,13 @@
 #include <string>
 
 #include "segments.h"
+#include "strict_json.h"
 
 namespace cinch::cli::exchange {
 namespace {
 
 using ::testing::HasSubstr;
+using Json = nlohmann::json;
 
 TEST(ManifestTest, RoundTrip) {
   Manifest manifest;
@@ -67,12 +69,42 @@ TEST(ManifestTest, RefusesWhatIsNotExactlyAManifest) {
            WithFiles(R"({"name":"a","bytes":0,"chunks":1})"),
            WithFiles(R"({"name":"a","bytes":1,"chunks":1},{"name":"a","bytes":1,"chunks":1})"),
            std::string(R"({"cinch_files":1,"chunk_bytes":1099511627776,"files":[]})"),
+           "\xEF\xBB\xBF" + WithFiles(R"({"name":"a","bytes":1,"chunks":1})"),
+           WithFiles(R"({"name":"a","bytes":1,"chunks":1})") + std::string("\0more", 5),
+           WithFiles(R"({"name":"a","name":"b","bytes":1,"chunks":1})"),
+           WithFiles(R"({"name":"a","bytes":1,"chunks":1})") + "}",
        }) {
     Manifest decoded;
     EXPECT_EQ(DecodeManifest(json, &decoded).status, CINCH_ERROR_PROTOCOL) << json.substr(0, 100);
   }
   Manifest decoded;
   EXPECT_TRUE(DecodeManifest(WithFiles(R"({"name":"a","bytes":4,"chunks":4})"), &decoded).ok());
+}
+
+TEST(ManifestTest, RefusesStructureBeforeItTakesMemory) {
+  constexpr size_t kBytes = kMaxManifestBytes;
+  std::string empty_objects = WithFiles("{}");
+  while (empty_objects.size() < kBytes) {
+    empty_objects.insert(empty_objects.size() - 2, ",{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}");
+  }
+  for (const std::string& json :
+       {std::string(kBytes, '['), WithFiles(std::string(kBytes, '[')), empty_objects}) {
+    Json parsed = ParseStrictJson(json, {.depth = 3, .containers = kMaxFiles + 2});
+    EXPECT_TRUE(parsed.is_discarded());
+    Manifest decoded;
+    EXPECT_EQ(DecodeManifest(json, &decoded).status, CINCH_ERROR_PROTOCOL) << json.substr(0, 100);
+  }
+}
+
+TEST(StrictJsonTest, LimitsCountStructureAndNotWhatStringsHold) {
+  const JsonLimits limits = {.depth = 2, .containers = 3};
+  EXPECT_FALSE(ParseStrictJson(R"({"a":[],"b":{}})", limits).is_discarded());
+  EXPECT_TRUE(ParseStrictJson(R"({"a":[],"b":{},"c":[]})", limits).is_discarded());
+  EXPECT_TRUE(ParseStrictJson(R"({"a":[[]]})", limits).is_discarded());
+  EXPECT_FALSE(ParseStrictJson(R"({"[[[":"{{{\"[[[\\"})", limits).is_discarded());
+  EXPECT_TRUE(ParseStrictJson(R"({"\"[":[{"\\":{}}]})", limits).is_discarded());
+  EXPECT_TRUE(ParseStrictJson(R"({"a":{"b":1,"b":2}})", limits).is_discarded());
+  EXPECT_FALSE(ParseStrictJson(R"({"a":1,"b":{"a":1}})", limits).is_discarded());
 }
 
 TEST(ManifestTest, NamesTheOtherVersion) {
