@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <limits>
@@ -46,11 +47,17 @@ Status NameIsTaken(const std::string& path, std::string* message) {
   return CINCH_ERROR_INVALID_ARGUMENT;
 }
 
-/// Two processes, or two threads of one, never get the same name.
+/// Two processes, or two threads of one, never get the same name. Every name that a file may have
+/// leaves room for it: a long one is cut.
 std::string TemporaryName(const std::string& path) {
   static std::atomic<uint64_t> counter{0};
-  return path + ".part-" + std::to_string(getpid()) + "-" +
-         std::to_string(counter.fetch_add(1, std::memory_order_relaxed));
+  const std::string suffix = ".part-" + std::to_string(getpid()) + "-" +
+                             std::to_string(counter.fetch_add(1, std::memory_order_relaxed));
+  const size_t name_begin = path.rfind('/') + 1;  // npos + 1 is 0.
+  const size_t name_bytes = path.size() - name_begin;
+  // A name that is too long itself stays so and is refused.
+  const bool must_cut = name_bytes <= NAME_MAX && name_bytes + suffix.size() > NAME_MAX;
+  return path.substr(0, must_cut ? name_begin + NAME_MAX - suffix.size() : path.size()) + suffix;
 }
 
 std::string DirectoryOf(const std::string& path) {

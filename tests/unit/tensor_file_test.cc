@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <climits>
 #include <csignal>
 #include <thread>
 
@@ -157,6 +158,26 @@ TEST(AtomicFile, SaysWhyAFileCannotBeCreated) {
   EXPECT_EQ(AtomicFile::Create(directory.File("huge"), ~uint64_t{0}, kReplace, &file, &message),
             CINCH_ERROR_NO_SPACE);
   EXPECT_THAT(directory.Names(), IsEmpty());
+}
+
+TEST(AtomicFile, TheLongestNamesHaveRoomForATemporaryOne) {
+  for (const auto if_exists : {kFail, kReplace}) {
+    const TemporaryDirectory directory;
+    AtomicFile file;
+    std::string message;
+    const std::string longest(NAME_MAX, 'n');
+    ASSERT_EQ(AtomicFile::Create(directory.File(longest), 0, if_exists, &file, &message), CINCH_OK)
+        << message;
+    EXPECT_EQ(file.Commit(&message), CINCH_OK) << message;
+    EXPECT_THAT(directory.Names(), ElementsAre(longest));
+    Status status =
+        AtomicFile::Create(directory.File(longest + 'n'), 0, if_exists, &file, &message);
+    if (status == CINCH_OK) {
+      status = file.Commit(&message);
+    }
+    EXPECT_EQ(status, CINCH_ERROR_IO);
+    EXPECT_THAT(directory.Names(), ElementsAre(longest));
+  }
 }
 
 TEST(AtomicFile, TwoWritersOfOneNameDoNotMix) {
