@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <fstream>
-#include <iterator>
 
 #include "base/worker_pool.h"
 
@@ -21,13 +20,16 @@ Status ReadKeyFile(const std::string& path, std::string& key) {
     Log(LogLevel::kError, "the key file {} cannot be read", path);
     return CINCH_ERROR_IO;
   }
-  key.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-  while (!key.empty() && (key.back() == '\n' || key.back() == '\r')) key.pop_back();
+  // No more than that: the path may lead to a device that never ends. Reading a directory fails.
+  key.resize(kMaxKeyFileBytes + 1);
+  file.read(key.data(), static_cast<std::streamsize>(key.size()));
+  key.resize(static_cast<size_t>(file.gcount()));
   if (file.bad() || key.size() > kMaxKeyFileBytes) {
     Log(LogLevel::kError, "the key file {} cannot be read or holds more than {} bytes", path,
         kMaxKeyFileBytes);
     return CINCH_ERROR_IO;
   }
+  while (!key.empty() && (key.back() == '\n' || key.back() == '\r')) key.pop_back();
   return CINCH_OK;
 }
 

@@ -343,6 +343,12 @@ TEST(Settings, KeysComeFromAFileToo) {
   EXPECT_EQ(ResolveSettings(nullptr, config, settings), CINCH_ERROR_CONFIG);
   write(std::string(100'000, 'x'));
   EXPECT_EQ(ResolveSettings(nullptr, config, settings), CINCH_ERROR_IO);
+  // Neither of these has an end to read up to.
+  for (const std::string& path : {std::string("/dev/zero"), folder.path()}) {
+    Config odd;
+    odd.key_file = path;
+    EXPECT_EQ(ResolveSettings(nullptr, odd, settings), CINCH_ERROR_IO) << path;
+  }
   config.key = "the variable wins over the file";
   ASSERT_EQ(ResolveSettings(nullptr, config, settings), CINCH_OK);
   EXPECT_EQ(settings.key, config.key);
