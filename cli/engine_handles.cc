@@ -142,7 +142,11 @@ Outcome Connect(cinch_engine* engine, const LinkOptions& options, const std::str
                 EndpointHandle* endpoint) {
   cinch_endpoint* created = nullptr;
   const double seconds = ConnectSeconds(options);
-  const Status status = cinch_connect(engine, address.c_str(), seconds, &created);
+  Status status = CINCH_OK;
+  {
+    const InterruptsEndAtOnce at_once;
+    status = cinch_connect(engine, address.c_str(), seconds, &created);
+  }
   endpoint->reset(created);
   switch (status) {
     case CINCH_OK:

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <exception>
@@ -47,7 +49,20 @@ int Report(const std::string& command, const Outcome& outcome) {
   return static_cast<int>(outcome.code);
 }
 
+/// A program may be started without some of these. The next file that it opens would take such a
+/// number, and what is meant for the terminal would end up in somebody's tensors. What is written
+/// to these stand-ins fails, as it does to a closed descriptor.
+void OccupyStandardDescriptors() {
+  for (int number = STDIN_FILENO; number <= STDERR_FILENO; ++number) {
+    if (fcntl(number, F_GETFD) == -1) {
+      // The lowest free number is this one, as those below it are taken.
+      static_cast<void>(open("/dev/null", O_RDONLY));
+    }
+  }
+}
+
 int Main(int argument_count, char** arguments) {
+  OccupyStandardDescriptors();
   CLI::App app{kDescription};
   app.name("cinch");
   app.footer(kFooter);
@@ -68,8 +83,8 @@ int Main(int argument_count, char** arguments) {
   } catch (const CLI::ParseError& error) {
     return ExplainParse(app, error);
   }
-  CatchInterrupts();
   const std::string command = app.get_subcommands().front()->get_name();
+  CatchInterrupts(command);
   // The data path uses statuses; what is left are the containers' own failures.
   try {
     return Report(command, run());

@@ -174,6 +174,38 @@ class RefusalTest(CliTest):
         self.assertEqual(self.names(), self.before)
 
 
+    def test_closed_standard_descriptors(self):
+        # The next file opened would get such a number; the log must not end up in it.
+        self.cinch("compress", "w.bin", "-o", "expected")
+        for numbers in ((2,), (0, 2), (1, 2), (0, 1, 2)):
+            def close(numbers=numbers):
+                for number in numbers:
+                    os.close(number)
+            for output, arguments in (("made", ("compress", "w.bin", "-o", "made")),
+                                      ("back", ("decompress", "expected", "-o", "back"))):
+                subprocess.run([TOOL, *arguments], cwd=self.directory, check=False, timeout=60,
+                               env=environment(CINCH_LOG="debug", CINCH_NOT_A_SETTING="1"),
+                               stdout=subprocess.DEVNULL, preexec_fn=close)
+                original = self.path("expected" if output == "made" else "w.bin")
+                self.assertEqual(self.path(output).read_bytes(), original.read_bytes(), numbers)
+                self.path(output).unlink()
+
+    def test_a_file_that_shrinks_meanwhile(self):
+        for command in (("compress", "large", "-o", "x"), ("inspect", "large")):
+            with open(self.path("large"), "wb") as file:
+                file.truncate(8 << 30)
+            before = self.names()
+            process = subprocess.Popen([TOOL, *command, "--threads", "1"], cwd=self.directory,
+                                       env=environment(), stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.PIPE)
+            time.sleep(0.5)
+            os.truncate(self.path("large"), 1 << 20)
+            _, errors = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, FAILED, errors)
+            self.assertIn(b"shorter", errors)
+            self.assertEqual(self.names(), before)
+
+
 class DamageTest(CliTest):
     """Damage at places spread over a file; container_test.cc does every bit of a small one."""
 

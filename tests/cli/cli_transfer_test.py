@@ -213,6 +213,26 @@ class RefusalTest(TransferTest):
         self.assertIn("127.0.0.1:1", errors)
         self.cinch("recv", "127.0.0.1:0", self.inbox, "--wait", "0.3", expect=PEER)
 
+    def test_interrupted_while_nobody_is_there(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))  # Not listening.
+            port = taken.getsockname()[1]
+            process = self.start("send", SAMPLE, f"127.0.0.1:{port}")
+            time.sleep(1)
+            self.assertIsNone(process.poll())
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=15)  # Less than the 30 s of connecting.
+        self.assertEqual(process.returncode, INTERRUPTED, errors)
+        self.assertIn(b"interrupted", errors)
+
+    def test_the_longest_name(self):
+        name = "n" * 255
+        self.write(name, b"x" * 1000)
+        process, address = self.receiver()
+        self.cinch("send", name, address)
+        self.finish(process)
+        self.assertEqual(self.names(self.inbox), [name])
+
     def test_existing_file(self):
         self.write("a", weights(10))
         (self.inbox / "a").write_bytes(b"older")
