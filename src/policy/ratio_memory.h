@@ -19,7 +19,10 @@ struct RatioKey {
   uint32_t size_class = 0;
   std::string name;
 
-  auto operator<=>(const RatioKey&) const = default;
+  friend bool operator<(const RatioKey& left, const RatioKey& right) {
+    return std::tie(left.dtype, left.size_class, left.name) <
+           std::tie(right.dtype, right.size_class, right.name);
+  }
 };
 
 [[nodiscard]] RatioKey MakeRatioKey(cinch_dtype dtype, uint64_t bytes, std::string_view name);

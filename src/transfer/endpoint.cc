@@ -108,7 +108,7 @@ void Endpoint::OnArrival(std::span<const uint8_t> bytes, Payload payload) {
     if (from_peer && status != CINCH_OK) Fail(status);
     return;
   }
-  last_heard_ = engine_.coarse_now();
+  HeardPeer();
   Dispatch(header, payload);
   engine_.MarkDirty(shared_from_this());
 }

@@ -61,6 +61,9 @@ class Endpoint final : public std::enable_shared_from_this<Endpoint> {
   [[nodiscard]] Status Post(WireHeader header, const void* payload, uint64_t payload_bytes,
                             bool large, Completion done);
   void PostControl(WireType type, uint64_t id, Status status = CINCH_OK);
+  /// The peer took or gave something: it lives. On a slow link its heartbeats may be stuck behind
+  /// its data.
+  void HeardPeer() { last_heard_ = engine_.coarse_now(); }
   void PostControl(const WireHeader& header);
 
   /// Applies `update` to the metrics of the engine, this endpoint and, if any, the operation.

@@ -155,7 +155,11 @@ void Receiver::OnFetched(const IncomingPointer& incoming, const ArrivedSegment& 
     metrics.wire_bytes += segment.payload.bytes + sizeof(WireHeader);
     ++(segment.frame ? metrics.compressed_segments : metrics.raw_segments);
   });
-  if (status != CINCH_OK) endpoint_.Fail(status);
+  if (status != CINCH_OK) {
+    endpoint_.Fail(status);
+  } else {
+    endpoint_.HeardPeer();
+  }
   if (incoming->status != CINCH_OK || status != CINCH_OK) {
     staging_.Return(segment.slot);
     return FinishIfDrained(incoming);

@@ -219,6 +219,7 @@ void Sender::OnSegmentSent(const std::shared_ptr<OutgoingSegment>& segment, Stat
     endpoint_.Fail(status);
     return FinishIfDone(outgoing);
   }
+  endpoint_.HeardPeer();
   // The link served this segment from when it could: after the one before it, and once there was
   // something to carry. While the peer had no place for it, it was not the link that was slow.
   if (outgoing->ready) {

@@ -227,6 +227,20 @@ TEST(Engine, SilenceIsNoticedByBoth) {
   EXPECT_EQ(Wait(right), CINCH_ERROR_PEER_LOST);
 }
 
+// On a slow link heartbeats wait behind data; data that move show as well that the peer lives.
+TEST(Engine, MovingDataCountAsLife) {
+  MockFaults faults;
+  faults.on_send = [](uint64_t, WireHeader& header) {
+    return header.type == WireType::kHeartbeat ? Fate::kLose : Fate::kDeliver;
+  };
+  transfer::Settings settings = TestSettings();
+  settings.policy = policy::Mode::kRaw;
+  settings.peer_timeout_seconds = 0.4;
+  settings.link_gbps = 0.1;
+  const MockPair pair(std::move(faults), settings);
+  ExpectRoundTrip(pair, 16 * kMegabyte);  // Takes 1.3 s.
+}
+
 // Any change to a header either does no harm or ends the connection; nothing hangs or crashes, and
 // what is reported as received is what was sent.
 TEST(Engine, DamagedHeadersNeverHangOrLie) {
