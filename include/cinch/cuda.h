@@ -65,12 +65,12 @@ typedef struct cinch_cuda_scratch {
 typedef struct cinch_cuda_options {
   size_t struct_size; /**< sizeof(cinch_cuda_options). */
   void* stream;       /**< cudaStream_t; null is the legacy default stream of the current device. */
-  uint32_t max_ctas;  /**< At most so many thread blocks, to leave multiprocessors to other work;
-                           they fit 3 to a multiprocessor of an H200. 0: as many as fit. */
-  int checksum;       /**< Compression only; non-zero: frames carry checksums. */
-  int items_on_host;  /**< Non-zero: `items` is host memory, read before the call returns (a
-                           replay uses what was read then). Zero: device-accessible memory, read
-                           by the kernels (a replay reads it again). */
+  uint32_t max_ctas; /**< At most so many thread blocks, to leave multiprocessors to other work; two
+                          of them fill a multiprocessor of an H200. 0: as many as fit. */
+  int checksum;      /**< Compression only; non-zero: frames carry checksums. */
+  int items_on_host; /**< Non-zero: `items` is host memory, read before the call returns (a
+                          replay uses what was read then). Zero: device-accessible memory, read
+                          by the kernels (a replay reads it again). */
   uint64_t* progress; /**< Null, or device-accessible: a counter for each item, which the caller
                            sets to 0. It grows to the number of the item's blocks: block i's part of
                            the output, and when compressing its entry of the index, are complete for
