@@ -85,8 +85,8 @@ void Receiver::BeginWrite(const IncomingPointer& incoming, const Payload& payloa
   }
   incoming->state = Incoming::State::kResolving;
   incoming_[incoming->header.id] = incoming;
-  auto list = std::shared_ptr<std::vector<uint8_t>>(incoming, &incoming->bytes_here);
-  FetchList(std::move(list), payload, [this, incoming] { ResolveWrite(incoming); });
+  const auto list = std::shared_ptr<std::vector<uint8_t>>(incoming, &incoming->bytes_here);
+  FetchList(list, payload, [this, incoming] { ResolveWrite(incoming); });
 }
 
 void Receiver::ResolveWrite(const IncomingPointer& incoming) {
@@ -124,7 +124,7 @@ void Receiver::OnReadRequest(const WireHeader& header, const Payload& payload) {
     if (payload.pending != nullptr) endpoint_.engine().backend().Drop(payload);
     return endpoint_.Fail(CINCH_ERROR_PROTOCOL);
   }
-  auto list = std::make_shared<std::vector<uint8_t>>();
+  const auto list = std::make_shared<std::vector<uint8_t>>();
   FetchList(list, payload, [this, header, list] {
     --one_sided_running_;
     one_sided_pieces_ -= header.count;
@@ -151,8 +151,8 @@ void Receiver::ServeRead(const WireHeader& header, const std::vector<uint8_t>& l
 }
 
 // Brings a list of pieces here, then calls `then`; not when that fails, which ends the endpoint.
-void Receiver::FetchList(std::shared_ptr<std::vector<uint8_t>> list, const Payload& payload,
-                         std::function<void()> then) {
+void Receiver::FetchList(const std::shared_ptr<std::vector<uint8_t>>& list, const Payload& payload,
+                         const std::function<void()>& then) {
   if (payload.pending == nullptr) {
     if (payload.bytes > 0) list->assign(payload.data, payload.data + payload.bytes);
     return then();

@@ -113,8 +113,8 @@ class Receiver {
   void BeginReply(const IncomingPointer& incoming);
   void ResolveWrite(const IncomingPointer& incoming);
   void ServeRead(const WireHeader& header, const std::vector<uint8_t>& list);
-  void FetchList(std::shared_ptr<std::vector<uint8_t>> list, const Payload& payload,
-                 std::function<void()> then);
+  void FetchList(const std::shared_ptr<std::vector<uint8_t>>& list, const Payload& payload,
+                 const std::function<void()>& then);
 
   // Matching.
   [[nodiscard]] bool TryMatch(const std::shared_ptr<Operation>& operation, PieceList& pieces,
