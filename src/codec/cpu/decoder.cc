@@ -47,6 +47,8 @@ Status DecodeStored(const BlockPayload& payload, uint8_t* output) {
 Status DecodeConstant(const BlockPayload& payload, uint8_t* output) {
   if (payload.payload_bytes != format::kConstantPayloadBytes) return CINCH_ERROR_FRAME_BLOCK;
   const uint8_t* pattern = payload.bytes + sizeof(format::BlockHeader);
+  const uint32_t used = payload.length_bytes < 8 ? payload.length_bytes : 8;
+  if (!AllZero(pattern + used, pattern + 8)) return CINCH_ERROR_FRAME_BLOCK;
   const uint32_t whole = payload.length_bytes / 8 * 8;
   for (uint32_t j = 0; j < whole; j += 8) std::memcpy(output + j, pattern, 8);
   std::memcpy(output + whole, pattern, payload.length_bytes - whole);

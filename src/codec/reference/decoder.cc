@@ -34,6 +34,9 @@ Status DecodeStored(const BlockPayload& payload, uint8_t* output) {
 Status DecodeConstant(const BlockPayload& payload, uint8_t* output) {
   if (payload.payload_bytes != format::kConstantPayloadBytes) return CINCH_ERROR_FRAME_BLOCK;
   const uint8_t* pattern = payload.bytes + sizeof(format::BlockHeader);
+  if (!AllZero(pattern + std::min(payload.length_bytes, 8U), pattern + 8)) {
+    return CINCH_ERROR_FRAME_BLOCK;
+  }
   for (uint32_t j = 0; j < payload.length_bytes; ++j) output[j] = pattern[j % 8];
   return CINCH_OK;
 }
@@ -138,8 +141,7 @@ Status DecodeCascade(const BlockPayload& payload, const format::BlockHeader& hea
   Cascade cascade;
   if (!ReadCascade(payload, header, &cascade)) return CINCH_ERROR_FRAME_BLOCK;
   const format::CascadeLayout& layout = cascade.layout;
-  const uint8_t* tail =
-      payload.bytes + layout.coded_offset + format::CodedBytes(cascade.escapes);
+  const uint8_t* tail = payload.bytes + layout.coded_offset + format::CodedBytes(cascade.escapes);
   if (!AllZero(payload.bytes + format::kEscapeCountOffset + sizeof cascade.escapes,
                payload.bytes + format::kResidueOffset) ||
       !AllZero(tail + layout.tail_bytes, payload.bytes + payload.payload_bytes)) {

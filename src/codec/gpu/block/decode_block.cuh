@@ -146,7 +146,11 @@ template <typename Team>
 CINCH_TEAM bool SyncDecodeConstant(const Team& team, const DecodeTask& task,
                                    DecodeWorkspace* workspace) {
   if (task.payload_bytes != format::kConstantPayloadBytes) return false;
-  const auto pattern = LoadAligned<Words2>(task.bytes + sizeof(format::BlockHeader));
+  const uint8_t* bytes = task.bytes + sizeof(format::BlockHeader);
+  const auto pattern = LoadAligned<Words2>(bytes);
+  bool reserved = false;
+  for (uint32_t i = task.length_bytes; i < 8; ++i) reserved |= bytes[i] != 0;
+  if (reserved) return false;  // in all threads alike
   for (uint32_t at = 8 * team.thread(); at < task.length_bytes; at += 8 * team.threads()) {
     StoreAligned(workspace->original + at, pattern);
   }
