@@ -215,7 +215,15 @@ void Engine::RunProgressThread() {
   current_progress_engine = this;
   std::vector<uint64_t> sessions;
   TimePoint last_moved{};
+  TimePoint next_look{};
   while (!stopping_.load(std::memory_order_relaxed)) {
+    // A transport that always has something to do lets this thread never sleep, and shared memory
+    // whose other side was killed is one: the sockets tell what it does not.
+    if (const TimePoint now = Clock::now(); now >= next_look) {
+      next_look = now + kTick;
+      loop_.Look(sessions);
+      if (!sessions.empty()) OnLivenessEvents(sessions);
+    }
     bool moved = false;
     TimePoint until;
     bool polling = false;

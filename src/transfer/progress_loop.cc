@@ -83,6 +83,16 @@ void ProgressLoop::Sleep(TimePoint until, std::vector<uint64_t>& sessions) {
   }
 }
 
+void ProgressLoop::Look(std::vector<uint64_t>& sessions) {
+  sessions.clear();
+  std::array<epoll_event, 32> events{};
+  const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
+  for (int i = 0; i < count; ++i) {
+    const uint64_t name = events[static_cast<size_t>(i)].data.u64;
+    if (name > kTimerName) sessions.push_back(name);
+  }
+}
+
 void ProgressLoop::SleepUnlessWoken(TimePoint until) {
   pollfd wake{wake_.get(), POLLIN, 0};
   const timespec timeout = UntilThen(until);

@@ -27,6 +27,8 @@ class ProgressLoop {
 
   /// Sleeps until something happens or `until`; fills in the sessions whose sockets are readable.
   void Sleep(TimePoint until, std::vector<uint64_t>& sessions);
+  /// Only looks at those sockets; a Wake() is kept for the next Sleep().
+  void Look(std::vector<uint64_t>& sessions);
   /// Sleeps until Wake() or `until`, whatever else happens.
   void SleepUnlessWoken(TimePoint until);
 

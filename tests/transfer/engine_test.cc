@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine over a transport that misbehaves, and against peers that do.
+#include <sys/socket.h>
+
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -31,7 +33,7 @@ transfer::Settings TestSettings() {
 class MockPair {
  public:
   explicit MockPair(MockFaults faults = {}, const transfer::Settings& settings = TestSettings(),
-                    transfer::SegmentCodecFactory codec = transfer::CreateCpuSegmentCodec)
+                    const transfer::SegmentCodecFactory& codec = transfer::CreateCpuSegmentCodec)
       : fabric_(std::move(faults)) {
     for (Side& side : sides_) {
       EXPECT_EQ(transfer::Engine::Create(settings, {fabric_.Factory(), codec}, side.engine),
@@ -40,7 +42,11 @@ class MockPair {
       EXPECT_EQ(transfer::PrepareHandshake(settings, side.engine->BackendAddress(), side.local),
                 CINCH_OK);
     }
-    for (Side& side : sides_) side.Open(&side == &sides_[0] ? sides_[1] : sides_[0]);
+    int sockets[2] = {-1, -1};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
+    remote_socket_.reset(sockets[1]);
+    sides_[0].Open(sides_[1], UniqueFd(sockets[0]));
+    sides_[1].Open(sides_[0], UniqueFd());
     for (Side& side : sides_) {
       EXPECT_TRUE(side.engine->WaitFor([&] { return side.endpoint->endpoint->greeted(); },
                                        Deadline::After(kLongSeconds)));
@@ -54,6 +60,12 @@ class MockPair {
 
   [[nodiscard]] const EndpointHandle& left() const { return sides_[0].endpoint; }
   [[nodiscard]] const EndpointHandle& right() const { return sides_[1].endpoint; }
+  /// Whether the left side loses its peer, whose socket closes now and who talks on, in time.
+  [[nodiscard]] bool LosesPeerByItsSocket() {
+    remote_socket_.reset();
+    return sides_[0].engine->WaitFor([&] { return !left()->endpoint->open(); },
+                                     Deadline::After(kLongSeconds));
+  }
 
  private:
   struct Side {
@@ -61,15 +73,16 @@ class MockPair {
     transfer::HandshakeLocal local;
     EndpointHandle endpoint;
 
-    void Open(const Side& other) {
+    void Open(const Side& other, UniqueFd liveness) {
       const transfer::HandshakePeer peer{other.local.hello, other.local.session, other.local.token,
                                          other.local.address};
       endpoint.reset(new cinch_endpoint{engine, nullptr});
-      EXPECT_EQ(engine->AddEndpoint(local, peer, UniqueFd(), nullptr, endpoint->endpoint),
+      EXPECT_EQ(engine->AddEndpoint(local, peer, std::move(liveness), nullptr, endpoint->endpoint),
                 CINCH_OK);
     }
   };
 
+  UniqueFd remote_socket_;
   MockFabric fabric_;
   Side sides_[2];
 };
@@ -207,6 +220,17 @@ TEST(Engine, FailingLinksEndEverything) {
     cinch_operation* refused = nullptr;
     EXPECT_EQ(cinch_send(pair.left().get(), sent.data(), 1, nullptr, &refused),
               CINCH_ERROR_PEER_LOST);
+  }
+}
+
+TEST(Engine, ATransportThatNeverRestsDoesNotHideADeadPeer) {
+  // Like shared memory whose other side was killed.
+  for (const bool never_rests : {false, true}) {
+    MockFaults faults;
+    faults.never_rests = never_rests;
+    MockPair pair(faults);
+    EXPECT_TRUE(pair.LosesPeerByItsSocket()) << never_rests;
+    EXPECT_EQ(cinch_endpoint_state(pair.left().get()), CINCH_ERROR_PEER_LOST) << never_rests;
   }
 }
 

@@ -167,7 +167,8 @@ class MockBackend final : public transfer::Backend {
   [[nodiscard]] int event_fd() const override { return event_.get(); }
   [[nodiscard]] bool Arm() override {
     const std::lock_guard lock(fabric_.mutex_);
-    return arrivals_.empty() && completions_.empty() && failing_.empty() && closing_.empty();
+    return !fabric_.faults_.never_rests && arrivals_.empty() && completions_.empty() &&
+           failing_.empty() && closing_.empty();
   }
 
  private:

@@ -27,6 +27,8 @@ struct MockFaults {
   std::function<void(uint8_t* data, uint64_t bytes)> on_fetch;
   /// Completions and arrivals wait for up to so many calls of Progress().
   int max_delay = 0;
+  /// There is always more to do, so that nobody may sleep.
+  bool never_rests = false;
 };
 
 class MockBackend;
