@@ -270,8 +270,9 @@ CINCH_API cinch_status cinch_test(cinch_operation* operation);
  *  `timeout_seconds` are over first: the operation then goes on. Not from a callback. */
 CINCH_API cinch_status cinch_wait(cinch_operation* operation, double timeout_seconds);
 /** Asks for an early end. The operation completes soon, with CINCH_ERROR_CANCELLED unless it was
- *  faster; only then is its buffer free. The peer's side completes with CINCH_ERROR_CANCELLED.
- *  OK, INVALID_ARGUMENT. */
+ *  faster; only then is its buffer free. The other side of a message that was matched completes
+ *  with CINCH_ERROR_CANCELLED too; a receive that is cancelled before its message came leaves the
+ *  message to other receives. OK, INVALID_ARGUMENT. */
 CINCH_API cinch_status cinch_cancel(cinch_operation* operation);
 /** Frees the handle, complete or not: an operation that is pending goes on without it (its
  *  callback still comes, and its buffer stays in use until then). Null is allowed. */

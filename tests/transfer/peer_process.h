@@ -58,7 +58,7 @@ class PeerProcess {
     while (true) {
       const size_t newline = buffer_.find('\n');
       if (newline != std::string::npos) {
-        const std::string line = buffer_.substr(0, newline);
+        std::string line = buffer_.substr(0, newline);
         buffer_.erase(0, newline + 1);
         return line;
       }
@@ -75,7 +75,7 @@ class PeerProcess {
 
   /// The rest of a line that must begin with `word`; otherwise the whole line in brackets.
   std::string Value(const std::string& word) {
-    const std::string line = Line();
+    std::string line = Line();
     if (line.rfind(word + " ", 0) == 0) return line.substr(word.size() + 1);
     return "[" + line + "]";
   }
