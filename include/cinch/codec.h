@@ -50,9 +50,9 @@ CINCH_API cinch_status cinch_dtype_parse(const char* name, cinch_dtype* dtype);
 CINCH_API uint64_t cinch_dtype_size(cinch_dtype dtype);
 
 typedef enum cinch_backend {
-  CINCH_BACKEND_CPU = 0,       /**< SIMD, chosen at run time, multi-threaded. */
-  CINCH_BACKEND_REFERENCE = 1, /**< Plain scalar code written from the format document. */
-  CINCH_BACKEND_CUDA = 2,      /**< Device memory; see cinch/cuda.h. */
+  CINCH_BACKEND_CPU = 0,             /**< SIMD, chosen at run time, multi-threaded. */
+  CINCH_BACKEND_REFERENCE = 1,       /**< Plain scalar code written from the format document. */
+  CINCH_BACKEND_CUDA = 2,            /**< Device memory; see cinch/cuda.h. */
   CINCH_BACKEND_ANY_INT = 0x7FFFFFFF /**< Not a backend: lets every int be checked. */
 } cinch_backend;
 
@@ -67,7 +67,8 @@ typedef struct cinch_codec cinch_codec;
 typedef struct cinch_codec_options {
   size_t struct_size;    /**< sizeof(cinch_codec_options), so that the struct may grow. */
   cinch_backend backend; /**< Default CPU. */
-  uint32_t threads;      /**< Threads of one call, the caller's included; 0: all cores. */
+  uint32_t threads;      /**< Threads of one call, the caller's included; 0: what CINCH_THREADS
+                              says, else all cores. */
 } cinch_codec_options;
 
 typedef struct cinch_compress_options {
@@ -78,11 +79,12 @@ typedef struct cinch_compress_options {
 
 /** Fills in the defaults: CPU, one thread. */
 CINCH_API void cinch_codec_options_init(cinch_codec_options* options);
-/** Fills in the defaults: auto, with checksum. */
+/** Fills in the defaults: auto, with checksum unless CINCH_CHECKSUM=off. */
 CINCH_API void cinch_compress_options_init(cinch_compress_options* options);
 
 /** Creates a codec. `options` may be null (defaults).
- *  OK, INVALID_ARGUMENT, UNSUPPORTED (backend not in this build), OUT_OF_MEMORY. */
+ *  OK, INVALID_ARGUMENT, UNSUPPORTED (backend not in this build), CONFIG (a CINCH_ variable has no
+ *  valid value), OUT_OF_MEMORY. */
 CINCH_API cinch_status cinch_codec_create(const cinch_codec_options* options, cinch_codec** codec);
 /** Destroys a codec; null is allowed. No call may be running on it. */
 CINCH_API void cinch_codec_destroy(cinch_codec* codec);
@@ -91,11 +93,10 @@ CINCH_API void cinch_codec_destroy(cinch_codec* codec);
  *  Zero when the input is larger than CINCH_MAX_FRAME_INPUT_BYTES. */
 CINCH_API uint64_t cinch_compress_bound(uint64_t input_bytes);
 
-/** Compresses `input_bytes` at `input` into one frame at `output`. `options` may be null (defaults).
- *  `output_bytes` receives the frame's size. The same input, dtype and checksum choice give the
- *  same frame on every backend, thread count and machine.
- *  OK, INVALID_ARGUMENT, TOO_LARGE, DESTINATION_TOO_SMALL (never when the capacity is the bound),
- *  OVERLAP. */
+/** Compresses `input_bytes` at `input` into one frame at `output`. `options` may be null
+ * (defaults). `output_bytes` receives the frame's size. The same input, dtype and checksum choice
+ * give the same frame on every backend, thread count and machine. OK, INVALID_ARGUMENT, TOO_LARGE,
+ * DESTINATION_TOO_SMALL (never when the capacity is the bound), OVERLAP. */
 CINCH_API cinch_status cinch_compress(cinch_codec* codec, const cinch_compress_options* options,
                                       const void* input, uint64_t input_bytes, void* output,
                                       uint64_t output_capacity_bytes, uint64_t* output_bytes);
@@ -117,8 +118,8 @@ typedef struct cinch_frame_info {
   uint64_t frame_bytes;    /**< Size of the whole frame. */
   uint64_t block_count;
   int has_checksum;
-  uint64_t content_hash;    /**< Hash of the original bytes; 0 without checksum. */
-  uint64_t stored_blocks;   /**< Blocks by mode. */
+  uint64_t content_hash;  /**< Hash of the original bytes; 0 without checksum. */
+  uint64_t stored_blocks; /**< Blocks by mode. */
   uint64_t constant_blocks;
   uint64_t cascade_blocks;
   uint64_t plain_bytes; /**< Bytes that are not entropy coded: residues, level-0 codes, stored. */

@@ -46,8 +46,8 @@ class Codec {
   /// Decompresses the frame that fills `frame` into the front of `output`.
   [[nodiscard]] Status Decompress(std::span<const std::byte> frame, std::span<std::byte> output,
                                   uint64_t* output_bytes) {
-    return cinch_decompress(handle_.get(), frame.data(), frame.size(), output.data(),
-                            output.size(), output_bytes);
+    return cinch_decompress(handle_.get(), frame.data(), frame.size(), output.data(), output.size(),
+                            output_bytes);
   }
 
   /// The largest frame of `input_bytes`; 0 when they are too many for one.

@@ -52,8 +52,8 @@ struct BlockHeader {
 };
 static_assert(sizeof(BlockHeader) == 8);
 
-/// Section 5: where each level's window starts in the alphabet that is left after the windows of the
-/// levels above it were taken out.
+/// Section 5: where each level's window starts in the alphabet that is left after the windows of
+/// the levels above it were taken out.
 struct Codebook {
   uint8_t window_start[kLevels];
 };
@@ -65,7 +65,7 @@ struct EscapeCounts {
 };
 static_assert(sizeof(EscapeCounts) == 8);
 
-inline constexpr uint32_t kStoredDataOffset = 16;    // header and 8 reserved bytes
+inline constexpr uint32_t kStoredDataOffset = 16;  // header and 8 reserved bytes
 inline constexpr uint32_t kConstantPayloadBytes = 16;
 inline constexpr uint32_t kCodebookOffset = 8;
 inline constexpr uint32_t kEscapeCountOffset = 12;

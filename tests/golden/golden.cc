@@ -86,8 +86,8 @@ Bytes Spoilt(Bytes frame, size_t offset, const Bytes& bytes) {
 /// Frames that must be refused, by name and status.
 std::map<std::string, Bytes> Rejects() {
   cinch_codec* codec = MakeCodec(CINCH_BACKEND_REFERENCE);
-  const Bytes good = Encode(codec, Input({DataKind::kGaussian, CINCH_DTYPE_BF16, 2501}),
-                            CINCH_DTYPE_BF16);
+  const Bytes good =
+      Encode(codec, Input({DataKind::kGaussian, CINCH_DTYPE_BF16, 2501}), CINCH_DTYPE_BF16);
   cinch_codec_destroy(codec);
   const size_t block = cinch::format::PayloadOffset(1);
   const Bytes claim_2_60 = {0, 0, 0, 0, 0, 0, 0, 0x10};
@@ -127,8 +127,7 @@ void WriteFile(const fs::path& path, const Bytes& bytes) {
 void WriteAll(const fs::path& directory) {
   cinch_codec* codec = MakeCodec(CINCH_BACKEND_REFERENCE);
   for (const auto& [name, recipe] : Recipes()) {
-    WriteFile(directory / "decode" / (name + ".frame"),
-              Encode(codec, Input(recipe), recipe.dtype));
+    WriteFile(directory / "decode" / (name + ".frame"), Encode(codec, Input(recipe), recipe.dtype));
   }
   for (const auto& [name, frame] : Rejects()) WriteFile(directory / "reject" / name, frame);
   cinch_codec_destroy(codec);

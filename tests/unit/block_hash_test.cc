@@ -19,8 +19,8 @@ TEST(BlockHash, EmptyInputIsTheFinaliserOfZeroes) {
 
 TEST(BlockHash, FollowsTheDocumentsFormula) {
   const uint8_t bytes[] = {1, 2, 3, 4, 5};
-  const uint64_t product = uint64_t{0x04030201U + 0x9E3779B1U} *
-                           uint64_t{0x00000005U + 0x85EBCA77U};
+  const uint64_t product =
+      uint64_t{0x04030201U + 0x9E3779B1U} * uint64_t{0x00000005U + 0x85EBCA77U};
   uint64_t x = product ^ (5 * 0xD6E8FEB86659FD93ULL + 7 * 0xA0761D6478BD642FULL);
   x = (x ^ (x >> 33)) * 0xFF51AFD7ED558CCDULL;
   x = (x ^ (x >> 33)) * 0xC4CEB9FE1A85EC53ULL;

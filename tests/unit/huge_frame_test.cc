@@ -51,7 +51,7 @@ TEST(HugeFrame, MoreThanFourGibibytesRoundTrip) {
   cinch_codec* codec = nullptr;
   ASSERT_EQ(cinch_codec_create(&options, &codec), CINCH_OK);
   const std::unique_ptr<cinch_codec, decltype(&cinch_codec_destroy)> owner(codec,
-                                                                         &cinch_codec_destroy);
+                                                                           &cinch_codec_destroy);
   const uint64_t capacity_bytes = cinch_compress_bound(kInputBytes);
   ASSERT_GT(capacity_bytes, kInputBytes);
   const SparseBytes frame(capacity_bytes);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <new>
 
+#include "base/config.h"
 #include "base/status.h"
 #include "cinch/codec.h"
 #include "codec/frame/frame_codec.h"
@@ -47,8 +48,7 @@ bool Overlap(const void* a, uint64_t a_bytes, const void* b, uint64_t b_bytes) {
 
 Status CheckBuffers(const void* input, uint64_t input_bytes, const void* output,
                     uint64_t output_capacity_bytes) {
-  if ((input == nullptr && input_bytes != 0) ||
-      (output == nullptr && output_capacity_bytes != 0)) {
+  if ((input == nullptr && input_bytes != 0) || (output == nullptr && output_capacity_bytes != 0)) {
     return CINCH_ERROR_INVALID_ARGUMENT;
   }
   return Overlap(input, input_bytes, output, output_capacity_bytes) ? CINCH_ERROR_OVERLAP
@@ -108,7 +108,8 @@ void cinch_codec_options_init(cinch_codec_options* options) {
 }
 
 void cinch_compress_options_init(cinch_compress_options* options) {
-  if (options != nullptr) *options = {sizeof *options, CINCH_DTYPE_AUTO, 1};
+  if (options == nullptr) return;
+  *options = {sizeof *options, CINCH_DTYPE_AUTO, cinch::ProcessConfig().checksum ? 1 : 0};
 }
 
 cinch_status cinch_codec_create(const cinch_codec_options* options, cinch_codec** codec) {
@@ -131,9 +132,11 @@ cinch_status cinch_codec_create(const cinch_codec_options* options, cinch_codec*
     default:
       return CINCH_ERROR_INVALID_ARGUMENT;
   }
+  CINCH_RETURN_IF_ERROR(cinch::ProcessConfigStatus());
+  const uint32_t threads = chosen.threads != 0 ? chosen.threads : cinch::ProcessConfig().threads;
   std::unique_ptr<cinch_codec> created(new (std::nothrow) cinch_codec);
   if (created == nullptr) return CINCH_ERROR_OUT_OF_MEMORY;
-  created->frames = FrameCodec::Create(*block_codec, chosen.threads);
+  created->frames = FrameCodec::Create(*block_codec, threads);
   if (created->frames == nullptr) return CINCH_ERROR_OUT_OF_MEMORY;
   *codec = created.release();
   return CINCH_OK;
@@ -160,8 +163,8 @@ cinch_status cinch_decompress(cinch_codec* codec, const void* frame, uint64_t fr
                               void* output, uint64_t output_capacity_bytes,
                               uint64_t* output_bytes) {
   if (output_bytes == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
-  cinch_batch_item item{frame, frame_bytes, output, output_capacity_bytes, 0, CINCH_DTYPE_BYTES,
-                        CINCH_OK};
+  cinch_batch_item item{frame, frame_bytes,       output,  output_capacity_bytes,
+                        0,     CINCH_DTYPE_BYTES, CINCH_OK};
   CINCH_RETURN_IF_ERROR(cinch_decompress_batch(codec, &item, 1));
   *output_bytes = item.output_bytes;
   return CINCH_OK;
@@ -210,8 +213,8 @@ cinch_status cinch_decompress_batch(cinch_codec* codec, cinch_batch_item* items,
   FrameCodec& frames = *codec->frames;
   const auto decode = [&](cinch_batch_item* item, auto&& run) noexcept {
     FrameOutput output = OutputOf(*item);
-    cinch::Status status = CheckBuffers(item->input, item->input_bytes, item->output,
-                                        item->output_capacity_bytes);
+    cinch::Status status =
+        CheckBuffers(item->input, item->input_bytes, item->output, item->output_capacity_bytes);
     if (status == CINCH_OK) {
       status = run(static_cast<const uint8_t*>(item->input), item->input_bytes, &output);
     }

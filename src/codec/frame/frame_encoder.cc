@@ -13,8 +13,8 @@ namespace cinch::codec {
 namespace {
 
 BlockInput BlockOf(const FrameInput& input, uint64_t block) {
-  return {input.bytes + block * format::kBlockBytes,
-          format::BlockLength(input.size_bytes, block), input.dtype, block, input.checksum};
+  return {input.bytes + block * format::kBlockBytes, format::BlockLength(input.size_bytes, block),
+          input.dtype, block, input.checksum};
 }
 
 /// Writes index entry `block`: the end of its payload, `end_bytes` from the payload's start.

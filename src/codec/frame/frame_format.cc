@@ -19,8 +19,7 @@ uint32_t HeaderHash(const format::FrameHeader& header) {
 
 Status CheckFields(const format::FrameHeader& header) {
   const bool fields_are_valid =
-      format::IsFrameDtype(header.dtype) &&
-      header.original_bytes <= CINCH_MAX_FRAME_INPUT_BYTES &&
+      format::IsFrameDtype(header.dtype) && header.original_bytes <= CINCH_MAX_FRAME_INPUT_BYTES &&
       header.payload_bytes % format::kPayloadUnitBytes == 0 &&
       header.payload_bytes < format::kMaxPayloadBytes &&
       header.block_count == format::BlockCount(header.original_bytes) &&

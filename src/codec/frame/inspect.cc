@@ -33,8 +33,8 @@ Status CountBlock(const FrameView& view, uint64_t block, cinch_frame_info* info)
       (header.zero_planes >> byte_planes) != 0) {
     return CINCH_ERROR_FRAME_BLOCK;
   }
-  const format::CascadeLayout layout = format::MakeCascadeLayout(
-      header.dtype, length_bytes, header.level0_bits, header.zero_planes);
+  const format::CascadeLayout layout =
+      format::MakeCascadeLayout(header.dtype, length_bytes, header.level0_bits, header.zero_planes);
   if (payload_bytes < format::kResidueOffset) return CINCH_ERROR_FRAME_BLOCK;
   format::EscapeCounts escapes;
   std::memcpy(&escapes, payload + format::kEscapeCountOffset, sizeof escapes);

@@ -43,8 +43,7 @@ class DtypeChooser {
  public:
   /// Weighs a dtype by its detection sample, which must not be empty.
   void Consider(uint32_t dtype, const SymbolCounts& counts, uint32_t zero_planes) {
-    const CodebookChoice choice =
-        ChooseCodebook(counts, format::TraitsOf(dtype).symbol_bits, true);
+    const CodebookChoice choice = ChooseCodebook(counts, format::TraitsOf(dtype).symbol_bits, true);
     const uint64_t bits = EstimatedBits(dtype, choice.cost_bits, counts.total, zero_planes);
     const uint64_t raw_bits = uint64_t{counts.total} * 8 * format::TraitsOf(dtype).element_bytes;
     if (best_raw_bits_ == 0 || bits * best_raw_bits_ < best_bits_ * raw_bits) {

@@ -155,8 +155,8 @@ std::optional<std::vector<uint8_t>> CascadeBody(const BlockInput& input, const S
               sizeof choice.codebook);
   std::memcpy(&body[format::kEscapeCountOffset - kBodyOffset], &escapes, sizeof escapes);
 
-  const format::CascadeLayout layout = format::MakeCascadeLayout(
-      block.dtype, input.length_bytes, choice.level0_bits, zero_planes);
+  const format::CascadeLayout layout =
+      format::MakeCascadeLayout(block.dtype, input.length_bytes, choice.level0_bits, zero_planes);
   const uint8_t* end = input.bytes + input.length_bytes;
   body.insert(body.end(), end - layout.tail_bytes, end);
   if (layout.PayloadBytes(format::CodedBytes(escapes)) >=
