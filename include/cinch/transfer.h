@@ -46,10 +46,11 @@ typedef struct cinch_operation cinch_operation;
 
 /** Whether messages are compressed. */
 typedef enum cinch_policy {
-  CINCH_POLICY_DEFAULT = 0,   /**< What the enclosing level says; for an engine: auto. */
-  CINCH_POLICY_AUTO = 1,      /**< A cost model decides, per message and again while it runs. */
-  CINCH_POLICY_RAW = 2,       /**< Never. */
-  CINCH_POLICY_COMPRESSED = 3 /**< Always, but for messages of less than 4 KiB. */
+  CINCH_POLICY_DEFAULT = 0,    /**< What the enclosing level says; for an engine: auto. */
+  CINCH_POLICY_AUTO = 1,       /**< A cost model decides, per message and again while it runs. */
+  CINCH_POLICY_RAW = 2,        /**< Never. */
+  CINCH_POLICY_COMPRESSED = 3, /**< Always, but for messages of less than 4 KiB. */
+  CINCH_POLICY_ANY_INT = 0x7FFFFFFF /**< Not a policy: lets every int be checked. */
 } cinch_policy;
 
 /** How messages of the engine are sent and protected. A zero or null field means: the setting named

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 #include <new>
+#include <unordered_set>
 
 #include "base/log.h"
 #include "transfer/ucx/ucx_support.h"
@@ -64,7 +65,7 @@ class UcxBackend final : public Backend {
   void Close(std::unique_ptr<Link> link, std::function<void()> closed) override;
   bool Progress() override;
   [[nodiscard]] bool needs_polling() const override {
-    return shared_memory_ && requests_in_flight_ > 0;
+    return shared_memory_ && !in_flight_.empty();
   }
   [[nodiscard]] int event_fd() const override { return event_fd_; }
   [[nodiscard]] bool Arm() override { return ucp_worker_arm(worker_) == UCS_OK; }
@@ -96,10 +97,10 @@ class UcxBackend final : public Backend {
   std::vector<uint8_t> address_;
   std::vector<Closing> closing_;
   std::vector<std::unique_ptr<Request>> free_requests_;
-  uint64_t requests_in_flight_ = 0;
-  bool shared_memory_ = false;     // Some link uses it.
-  void* arriving_ = nullptr;       // The pending payload whose arrival is being announced,
-  bool arriving_dropped_ = false;  // and whether it was given up meanwhile.
+  std::unordered_set<Request*> in_flight_;  // Owned here while UCX holds them.
+  bool shared_memory_ = false;              // Some link uses it.
+  void* arriving_ = nullptr;                // The pending payload whose arrival is being announced,
+  bool arriving_dropped_ = false;           // and whether it was given up meanwhile.
 };
 
 Status LogFailure(const char* what, ucs_status_t status) {
@@ -112,6 +113,8 @@ UcxBackend::~UcxBackend() {
     if (closing.request != nullptr) ucp_request_free(closing.request);
   }
   if (worker_ != nullptr) ucp_worker_destroy(worker_);
+  // UCX forgets some calls to peers that died: nobody else would free what they hold.
+  for (Request* request : in_flight_) delete request;
   if (context_ != nullptr) ucp_cleanup(context_);
 }
 
@@ -248,7 +251,7 @@ Status UcxBackend::Fetch(const Payload& payload, void* destination, Completion d
 // UCX has either finished the call at once, or will call back with `request`.
 Status UcxBackend::Settle(ucs_status_ptr_t result, Request* request) {
   if (UCS_PTR_IS_PTR(result)) {
-    ++requests_in_flight_;
+    in_flight_.insert(request);
     return CINCH_IN_PROGRESS;
   }
   request->done = nullptr;
@@ -257,7 +260,7 @@ Status UcxBackend::Settle(ucs_status_ptr_t result, Request* request) {
 }
 
 void UcxBackend::Complete(Request* request, ucs_status_t status) {
-  --requests_in_flight_;
+  in_flight_.erase(request);
   const Completion done = std::move(request->done);
   request->done = nullptr;
   free_requests_.emplace_back(request);
