@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine against peers that know the secrets of the handshake and then break the rules.
+#include <deque>
+
+#include "transfer/engine_pair.h"
+#include "transfer/handles.h"
+#include "transfer/mock_fabric.h"
+#include "transfer/pattern.h"
+
+namespace cinch::transfer_test {
+namespace {
+
+using transfer::WireHeader;
+using transfer::WireType;
+
+constexpr size_t kMegabyte = size_t{1} << 20;
+
+transfer::Settings TestSettings() {
+  transfer::Settings settings;
+  settings.policy = policy::Mode::kCompressed;
+  settings.codec_threads = 2;
+  settings.segment_bytes = uint64_t{256} << 10;
+  settings.peer_timeout_seconds = 20;
+  settings.operation_timeout_seconds = 1;
+  return settings;
+}
+
+/// A peer that sends whatever it is told, without an engine.
+class Hostile final : public transfer::BackendEvents {
+ public:
+  Hostile() {
+    const transfer::Settings settings = TestSettings();
+    EXPECT_EQ(transfer::Engine::Create(
+                  settings, {fabric_.Factory(), transfer::CreateCpuSegmentCodec}, engine_),
+              CINCH_OK);
+    EXPECT_EQ(engine_->EnsureBackend(""), CINCH_OK);
+    EXPECT_EQ(transfer::PrepareHandshake(settings, engine_->BackendAddress(), local_), CINCH_OK);
+    backend_ = fabric_.Make(*this);
+    transfer::HandshakePeer peer;
+    peer.hello = local_.hello;
+    peer.address.assign(backend_->address().begin(), backend_->address().end());
+    endpoint.reset(new cinch_endpoint{engine_, nullptr});
+    EXPECT_EQ(engine_->AddEndpoint(local_, peer, UniqueFd(), nullptr, endpoint->endpoint),
+              CINCH_OK);
+    EXPECT_EQ(backend_->Open(engine_->BackendAddress(), link_), CINCH_OK);
+    Send(Make(WireType::kGreeting));
+    EXPECT_TRUE(engine_->WaitFor([&] { return endpoint->endpoint->greeted(); },
+                                 Deadline::After(kLongSeconds)));
+  }
+  ~Hostile() override {
+    engine_->Shutdown();
+    backend_->Close(std::move(link_), [] {});
+    static_cast<void>(backend_->Progress());
+  }
+
+  [[nodiscard]] WireHeader Make(WireType type) const {
+    WireHeader header;
+    header.type = type;
+    header.session = local_.session;
+    header.token = local_.token;
+    return header;
+  }
+  void Send(const WireHeader& header, std::vector<uint8_t> payload = {}, bool large = false) {
+    payloads_.push_back(std::move(payload));
+    static_cast<void>(
+        backend_->Send(link_.get(), {reinterpret_cast<const uint8_t*>(&header), sizeof(header)},
+                       payloads_.back().data(), payloads_.back().size(), large, [](Status) {}));
+    static_cast<void>(backend_->Progress());
+  }
+  /// Waits for the connection's end and says why it ended.
+  [[nodiscard]] cinch_status End() const {
+    static_cast<void>(engine_->WaitFor([&] { return !endpoint->endpoint->open(); },
+                                       Deadline::After(kLongSeconds)));
+    return cinch_endpoint_state(endpoint.get());
+  }
+  [[nodiscard]] cinch_engine* engine() {
+    handle_.engine = engine_;
+    return &handle_;
+  }
+
+  void OnArrival(std::span<const uint8_t>, transfer::Payload payload) override {
+    if (payload.pending != nullptr) backend_->Drop(payload);
+  }
+  void OnLinkFailed(transfer::Link*, Status) override {}
+
+  EndpointHandle endpoint;
+
+ private:
+  MockFabric fabric_;
+  std::shared_ptr<transfer::Engine> engine_;
+  cinch_engine handle_;
+  transfer::HandshakeLocal local_;
+  std::unique_ptr<transfer::Backend> backend_;
+  std::unique_ptr<transfer::Link> link_;
+  std::deque<std::vector<uint8_t>> payloads_;
+};
+
+WireHeader BigMessage(const Hostile& peer, uint64_t id, uint64_t sequence, uint64_t bytes) {
+  WireHeader header = peer.Make(WireType::kMessage);
+  header.id = id;
+  header.offset = sequence;
+  header.bytes = bytes;
+  return header;
+}
+
+WireHeader Segment(const Hostile& peer, uint64_t id, uint64_t offset, uint64_t bytes) {
+  WireHeader header = peer.Make(WireType::kSegment);
+  header.id = id;
+  header.offset = offset;
+  header.bytes = bytes;
+  header.count = static_cast<uint32_t>(bytes);
+  return header;
+}
+
+TEST(HostilePeer, SegmentsMustFollowTheirMessage) {
+  struct Case {
+    const char* what;
+    uint64_t id, offset, bytes;
+  };
+  for (const Case& each :
+       {Case{"unknown message", 2, 0, 1000}, Case{"not at the start", 1, 8, 1000},
+        Case{"beyond the end", 1, 0, 100001},
+        Case{"far beyond the end", 1, ~uint64_t{0} - 5, 10}}) {
+    Hostile peer;
+    std::vector<uint8_t> buffer(200000, 0xEE);
+    const OperationHandle receive = Receive(peer.endpoint, buffer.data(), buffer.size());
+    peer.Send(BigMessage(peer, 1, 0, 100000));
+    peer.Send(Segment(peer, each.id, each.offset, each.bytes), std::vector<uint8_t>(each.bytes, 1),
+              true);
+    EXPECT_EQ(peer.End(), CINCH_ERROR_PROTOCOL) << each.what;
+    EXPECT_EQ(Wait(receive), CINCH_ERROR_PROTOCOL) << each.what;
+    EXPECT_EQ(buffer, std::vector<uint8_t>(200000, 0xEE)) << each.what;
+  }
+}
+
+TEST(HostilePeer, ClaimsOfSizeAllocateNothing) {
+  Hostile peer;
+  peer.Send(BigMessage(peer, 1, 0, uint64_t{1} << 60));
+  uint8_t byte = 0;
+  const OperationHandle receive = Receive(peer.endpoint, &byte, 1);
+  EXPECT_EQ(Wait(receive), CINCH_ERROR_MESSAGE_TOO_LARGE);
+  EXPECT_EQ(InfoOf(receive).message_bytes, uint64_t{1} << 60);
+  EXPECT_EQ(cinch_endpoint_state(peer.endpoint.get()), CINCH_OK);
+  peer.Send(BigMessage(peer, 2, 1, (uint64_t{1} << 60) + 1));
+  EXPECT_EQ(peer.End(), CINCH_ERROR_PROTOCOL);
+}
+
+TEST(HostilePeer, UnmatchedMessagesAreBounded) {
+  Hostile peer;
+  for (uint64_t i = 0; i <= transfer::kMaxUnmatchedMessages; ++i) {
+    WireHeader header = BigMessage(peer, i + 1, i, 8);
+    header.flags = transfer::kFlagInline;
+    peer.Send(header, std::vector<uint8_t>(8));
+  }
+  EXPECT_EQ(peer.End(), CINCH_ERROR_PROTOCOL);
+}
+
+TEST(HostilePeer, WritesAreBoundedAndChecked) {
+  Hostile peer;
+  for (uint64_t i = 0; i <= transfer::kMaxOneSided; ++i) {
+    WireHeader header = peer.Make(WireType::kWrite);
+    header.id = i + 1;
+    header.bytes = 1000;
+    header.count = 300;
+    peer.Send(header, std::vector<uint8_t>(300 * sizeof(transfer::WirePiece)), true);
+  }
+  EXPECT_EQ(peer.End(), CINCH_ERROR_PROTOCOL);
+}
+
+TEST(HostilePeer, IllegalMessagesEndTheConnection) {
+  const auto expect_end = [](const char* what, auto&& change) {
+    Hostile peer;
+    WireHeader header = peer.Make(WireType::kMessage);
+    header.id = 1;
+    header.bytes = 5000;
+    change(peer, header);
+    peer.Send(header);
+    EXPECT_EQ(peer.End(), CINCH_ERROR_PROTOCOL) << what;
+  };
+  using Peer = const Hostile&;
+  expect_end("id 0", [](Peer, WireHeader& h) { h.id = 0; });
+  expect_end("order", [](Peer, WireHeader& h) { h.offset = 1; });
+  expect_end("unknown type", [](Peer, WireHeader& h) { h.type = static_cast<WireType>(99); });
+  expect_end("unknown flag", [](Peer, WireHeader& h) { h.flags = 0x80; });
+  expect_end("unknown dtype", [](Peer, WireHeader& h) { h.dtype = 15; });
+  expect_end("unused field", [](Peer, WireHeader& h) { h.count = 1; });
+  expect_end("inline without payload",
+             [](Peer, WireHeader& h) { h.flags = transfer::kFlagInline; });
+  expect_end("status above zero", [](Peer p, WireHeader& h) {
+    h = p.Make(WireType::kDone);
+    h.status = 1;
+  });
+  expect_end("unknown status", [](Peer p, WireHeader& h) {
+    h = p.Make(WireType::kAbort);
+    h.status = -100000;
+  });
+  expect_end("credit from nowhere", [](Peer p, WireHeader& h) {
+    h = p.Make(WireType::kCredit);
+    h.bytes = 1;
+  });
+  expect_end("reply to nothing", [](Peer p, WireHeader& h) {
+    h = p.Make(WireType::kReply);
+    h.id = 1;
+    h.offset = 77;
+  });
+  expect_end("failure of no read", [](Peer p, WireHeader& h) {
+    h = p.Make(WireType::kReadFailed);
+    h.id = 5;
+    h.status = CINCH_ERROR_REGION;
+  });
+}
+
+TEST(HostilePeer, StrangersCannotEndAConnection) {
+  Hostile peer;
+  for (int i = 0; i < 3; ++i) {
+    WireHeader header = peer.Make(WireType::kGoodbye);
+    (i == 0 ? header.token : header.session) ^= 1;
+    if (i == 2) header.magic = 0;
+    peer.Send(header);
+  }
+  WireHeader header = BigMessage(peer, 1, 0, 3);
+  header.flags = transfer::kFlagInline;
+  peer.Send(header, {1, 2, 3});
+  std::vector<uint8_t> buffer(3);
+  EXPECT_EQ(Wait(Receive(peer.endpoint, buffer.data(), 3)), CINCH_OK);
+  EXPECT_EQ(buffer, (std::vector<uint8_t>{1, 2, 3}));
+  EXPECT_EQ(cinch_endpoint_state(peer.endpoint.get()), CINCH_OK);
+}
+
+TEST(HostilePeer, DoneBeforeEverythingWasSentIsRefused) {
+  Hostile peer;
+  const std::vector<uint8_t> data = Pattern(1, 8 * kMegabyte);
+  const OperationHandle send = Send(peer.endpoint, data.data(), data.size());
+  WireHeader header = peer.Make(WireType::kDone);
+  header.id = 1;
+  peer.Send(header);
+  EXPECT_EQ(Wait(send), CINCH_ERROR_PROTOCOL);
+}
+
+}  // namespace
+}  // namespace cinch::transfer_test
