@@ -36,6 +36,8 @@ Status ResolveMode(cinch_policy policy, Mode otherwise, Mode& mode) {
     case CINCH_POLICY_COMPRESSED:
       mode = Mode::kCompressed;
       return CINCH_OK;
+    case CINCH_POLICY_ANY_INT:
+      break;
   }
   return CINCH_ERROR_INVALID_ARGUMENT;
 }
