@@ -165,14 +165,18 @@ class RefusalTest(CliTest):
         process = subprocess.Popen([TOOL, "compress", "large", "--threads", "1"],
                                    cwd=self.directory, env=environment(),
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        # At work once its input is mapped; 8 GiB last far longer than it takes to notice that.
         deadline = time.monotonic() + 20
-        while self.names() == self.before and time.monotonic() < deadline:
-            time.sleep(0.01)
+        while not self.has_mapped(process, "large") and time.monotonic() < deadline:
+            time.sleep(0.005)
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, INTERRUPTED, errors)
         self.assertEqual(self.names(), self.before)
 
+    def has_mapped(self, process, name):
+        with open(f"/proc/{process.pid}/maps") as maps:
+            return any(line.rstrip().endswith(str(self.path(name))) for line in maps)
 
     def test_closed_standard_descriptors(self):
         # The next file opened would get such a number; the log must not end up in it.
