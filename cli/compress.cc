@@ -23,11 +23,8 @@ constexpr const char* kFooter = R"(Examples:
 The output appears complete or not at all. `cinch decompress` gives the same bytes back.)";
 
 struct Options {
-  std::string input;
+  CodecInput input;
   std::string output;
-  std::string dtype = "auto";
-  std::string backend = "cpu";
-  uint32_t threads = 0;
   bool force = false;
   OutputStyle style;
 };
@@ -43,7 +40,7 @@ Outcome Summarise(const Options& options, const std::string& output,
     return {};
   }
   if (options.style.json) {
-    const nlohmann::json line = {{"input", options.input},
+    const nlohmann::json line = {{"input", options.input.path},
                                  {"output", output},
                                  {"bytes", result.original_bytes},
                                  {"compressed_bytes", result.container_bytes},
@@ -60,41 +57,28 @@ Outcome Summarise(const Options& options, const std::string& output,
 }
 
 Outcome RunCompress(const Options& options) {
-  cinch_dtype dtype = CINCH_DTYPE_AUTO;
-  cinch_backend backend = CINCH_BACKEND_CPU;
-  CodecHandle codec;
-  Outcome outcome = ParseDtype(options.dtype, &dtype);
-  if (outcome.ok()) {
-    outcome = ParseBackend(options.backend, &backend);
-  }
-  if (outcome.ok()) {
-    outcome = CreateCodec(backend, options.threads, &codec);
-  }
+  OpenedInput opened;
+  Outcome outcome = OpenInput(options.input, &opened);
   if (!outcome.ok()) {
     return outcome;
   }
-  tensors::TensorFile file;
-  std::string message;
-  if (const Status status = tensors::TensorFile::Open(
-          options.input, tensors::TensorFile::Kind::kByName, dtype, &file, &message);
-      status != CINCH_OK) {
-    return FromStatus(status, message);
-  }
+  const tensors::TensorFile& file = opened.file;
+  const std::string& input = options.input.path;
   if (container::HasMagic(file.bytes())) {
     return Refuse(ExitCode::kUsage,
-                  fmt::format("'{}' is a .cinch file already; nothing to gain", options.input));
+                  fmt::format("'{}' is a .cinch file already; nothing to gain", input));
   }
-  const std::string output = options.output.empty() ? options.input + ".cinch" : options.output;
+  const std::string output = options.output.empty() ? input + ".cinch" : options.output;
   std::unique_ptr<ByteSink> sink;
-  outcome = OpenSink(options.input, output, 0, options.force, &sink);
+  outcome = OpenSink(input, output, 0, options.force, &sink);
   if (!outcome.ok()) {
     return outcome;
   }
   Progress progress("compressing", file.bytes().size(), options.style.chatty());
   container::WriteResult result;
   const auto start = std::chrono::steady_clock::now();
-  outcome =
-      container::Write(file, SegmentsOf(file, dtype), codec.get(), sink.get(), &progress, &result);
+  outcome = container::Write(file, SegmentsOf(file, opened.dtype), opened.codec.get(), sink.get(),
+                             &progress, &result);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   progress.Finish();
   return outcome.ok() ? Summarise(options, output, result, elapsed.count()) : outcome;
@@ -106,17 +90,18 @@ void AddCompress(CLI::App* app, Run* run) {
   CLI::App* command = app->add_subcommand("compress", "Compress a file into a .cinch file");
   command->footer(kFooter);
   const auto options = std::make_shared<Options>();
-  command->add_option("FILE", options->input, "A safetensors file or any other file")->required();
+  command->add_option("FILE", options->input.path, "A safetensors file or any other file")
+      ->required();
   command->add_option("-o,--output", options->output,
                       "Where to write; default FILE.cinch, '-' for standard output");
   command
-      ->add_option("--dtype", options->dtype,
+      ->add_option("--dtype", options->input.dtype,
                    "What the file holds; auto: what a safetensors header says, else each block "
                    "finds out")
       ->capture_default_str();
-  command->add_option("--backend", options->backend, "cpu, reference or cuda")
+  command->add_option("--backend", options->input.backend, "cpu, reference or cuda")
       ->capture_default_str();
-  AddThreadsOption(command, &options->threads);
+  AddThreadsOption(command, &options->input.threads);
   command->add_flag("-f,--force", options->force, "Replace an existing output");
   AddStyleOptions(command, &options->style);
   command->callback([options, run] { *run = [options] { return RunCompress(*options); }; });

@@ -65,4 +65,22 @@ Outcome ParseDtype(const std::string& name, cinch_dtype* dtype) {
                             name));
 }
 
+Outcome OpenInput(const CodecInput& input, OpenedInput* opened) {
+  cinch_backend backend = CINCH_BACKEND_CPU;
+  Outcome outcome = ParseDtype(input.dtype, &opened->dtype);
+  if (outcome.ok()) {
+    outcome = ParseBackend(input.backend, &backend);
+  }
+  if (outcome.ok()) {
+    outcome = CreateCodec(backend, input.threads, &opened->codec);
+  }
+  if (!outcome.ok()) {
+    return outcome;
+  }
+  std::string message;
+  const Status status = tensors::TensorFile::Open(input.path, tensors::TensorFile::Kind::kByName,
+                                                  opened->dtype, &opened->file, &message);
+  return FromStatus(status, message);
+}
+
 }  // namespace cinch::cli

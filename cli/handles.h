@@ -6,6 +6,7 @@
 
 #include "cinch/codec.h"
 #include "outcome.h"
+#include "tensors/tensor_file.h"
 
 namespace cinch::cli {
 
@@ -24,5 +25,21 @@ Outcome ParseBackend(const std::string& name, cinch_backend* backend);
 
 /// Reads the value of --dtype: a name of the library or of the safetensors format.
 Outcome ParseDtype(const std::string& name, cinch_dtype* dtype);
+
+/// What the commands that read one file of tensors or bytes start from.
+struct CodecInput {
+  std::string path;
+  std::string dtype = "auto";
+  std::string backend = "cpu";
+  uint32_t threads = 0;
+};
+struct OpenedInput {
+  cinch_dtype dtype = CINCH_DTYPE_AUTO;
+  CodecHandle codec;
+  tensors::TensorFile file;
+};
+
+/// Reads the options, creates the codec and opens the file, in this order.
+Outcome OpenInput(const CodecInput& input, OpenedInput* opened);
 
 }  // namespace cinch::cli

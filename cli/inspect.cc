@@ -27,9 +27,7 @@ and stores everything else as it is; "kept" is what cinch keeps, all headers inc
 is by how much kept exceeds the bound.)";
 
 struct Options {
-  std::string input;
-  std::string dtype = "auto";
-  uint32_t threads = 0;
+  CodecInput input;
   OutputStyle style;
 };
 
@@ -186,33 +184,23 @@ Outcome PrintJson(const std::string& path, const std::vector<Row>& rows) {
 }
 
 Outcome RunInspect(const Options& options) {
-  cinch_dtype dtype = CINCH_DTYPE_AUTO;
-  CodecHandle codec;
-  Outcome outcome = ParseDtype(options.dtype, &dtype);
-  if (outcome.ok()) {
-    outcome = CreateCodec(CINCH_BACKEND_CPU, options.threads, &codec);
-  }
+  OpenedInput opened;
+  Outcome outcome = OpenInput(options.input, &opened);
   if (!outcome.ok()) {
     return outcome;
   }
-  tensors::TensorFile file;
-  std::string message;
-  if (const Status status = tensors::TensorFile::Open(
-          options.input, tensors::TensorFile::Kind::kByName, dtype, &file, &message);
-      status != CINCH_OK) {
-    return FromStatus(status, message);
-  }
+  const tensors::TensorFile& file = opened.file;
   std::vector<Row> rows;
   if (container::HasMagic(file.bytes())) {
-    outcome = MeasureContainer(file.bytes(), codec.get(), options.style.chatty(), &rows);
+    outcome = MeasureContainer(file.bytes(), opened.codec.get(), options.style.chatty(), &rows);
   } else {
     Progress progress("inspecting", file.bytes().size(), options.style.chatty());
-    outcome = MeasureFile(file, dtype, codec.get(), &progress, &rows);
+    outcome = MeasureFile(file, opened.dtype, opened.codec.get(), &progress, &rows);
   }
   if (!outcome.ok() || options.style.quiet) {
     return outcome;
   }
-  return options.style.json ? PrintJson(options.input, rows) : PrintTable(rows);
+  return options.style.json ? PrintJson(options.input.path, rows) : PrintTable(rows);
 }
 
 }  // namespace
@@ -222,13 +210,13 @@ void AddInspect(CLI::App* app, Run* run) {
       app->add_subcommand("inspect", "Show per tensor what compression brings, and what it could");
   command->footer(kFooter);
   const auto options = std::make_shared<Options>();
-  command->add_option("FILE", options->input, "A safetensors, .cinch or any other file")
+  command->add_option("FILE", options->input.path, "A safetensors, .cinch or any other file")
       ->required();
   command
-      ->add_option("--dtype", options->dtype,
+      ->add_option("--dtype", options->input.dtype,
                    "What the file holds; auto: what its header says, else each block finds out")
       ->capture_default_str();
-  AddThreadsOption(command, &options->threads);
+  AddThreadsOption(command, &options->input.threads);
   AddStyleOptions(command, &options->style);
   command->callback([options, run] { *run = [options] { return RunInspect(*options); }; });
 }

@@ -153,7 +153,8 @@ CINCH_API cinch_status cinch_compress_batch(cinch_codec* codec,
 CINCH_API cinch_status cinch_decompress_batch(cinch_codec* codec, cinch_batch_item* items,
                                               uint64_t item_count);
 
-/** The SIMD target that the CPU backend uses here, e.g. "AVX3_DL", "AVX2", "SCALAR". */
+/** The SIMD target that the CPU backend uses here: "avx512", "avx2", "neon" or "scalar". Static
+ *  storage; never null; thread-safe. */
 CINCH_API const char* cinch_simd_target(void);
 
 #ifdef __cplusplus

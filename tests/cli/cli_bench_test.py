@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """bench, info, help and version: what they print, and that machines can read it."""
 
+import os
 import unittest
 
-from cli_support import OK, SAMPLE, USAGE, CliTest, environment
+from cli_support import OK, SAMPLE, UNSUPPORTED, USAGE, CliTest, environment
 
 COMMANDS = (["send"], ["recv"], ["compress"], ["decompress"], ["verify"], ["inspect"], ["bench"],
             ["bench", "codec"], ["bench", "p2p"], ["info"])
@@ -83,6 +84,26 @@ class BenchCodecTest(CliTest):
         kept = [self.json_of("bench", "codec", "--backend", backend, "--size", "1M", "--repeat",
                              "1")[0]["kept_fraction"] for backend in ("cpu", "reference")]
         self.assertEqual(kept[0], kept[1])
+
+    def test_on_a_gpu_or_why_not(self):
+        info = self.json_of("info")[0]
+        arguments = ("bench", "codec", "--backend", "cuda", "--size", "1M,2M", "--item-bytes",
+                     "64K", "--max-ctas", "0", "--max-ctas", "16", "--repeat", "1")
+        if os.environ.get("TEST_WITH_CUDA") == "1" and info["cuda"]["devices"]:
+            lines = self.json_of(*arguments)
+            self.assertEqual(len(lines), 4)
+            for line in lines:
+                self.assertEqual(line["item_bytes"], 65536)
+                self.assertGreater(line["encode_gbps"], 0)
+        else:
+            message = self.cinch(*arguments, expect=UNSUPPORTED).stderr.decode()
+            self.assertRegex(message, "this build has no CUDA|no usable GPU")
+
+    def test_options_of_the_other_backend(self):
+        self.cinch("bench", "codec", "--backend", "cuda", "--threads", "2", expect=USAGE)
+        self.cinch("bench", "codec", "--item-bytes", "64K", expect=USAGE)
+        self.cinch("bench", "codec", "--max-ctas", "8", expect=USAGE)
+        self.cinch("bench", "codec", "--backend", "cuda", "--item-bytes", "few", expect=USAGE)
 
     def test_usage(self):
         self.cinch("bench", "codec", "--size", "many", expect=USAGE)
