@@ -7,9 +7,17 @@
 /// cinch_connect() opens *endpoints*, each a connection to one peer. Calls that move data return an
 /// *operation* at once; wait for it, poll it, or give it a callback.
 ///
-/// Memory: all pointers are host memory. A buffer given to an operation belongs to the operation
-/// until it completes (a state other than CINCH_IN_PROGRESS). Sent buffers are only read.
-/// An endpoint uses at most CINCH_ENDPOINT_MEMORY_BYTES of staging, whatever the message's size.
+/// Memory: pointers are host memory (plain, pinned) or, in a build with CUDA, memory of a device
+/// (cudaMalloc, cudaMallocAsync, mapped by the driver API, managed); the call finds out which. All
+/// pieces of an operation must be host memory or all memory of one device. A buffer given to an
+/// operation belongs to the operation until it completes (a state other than CINCH_IN_PROGRESS).
+/// Sent buffers are only read. An endpoint uses at most CINCH_ENDPOINT_MEMORY_BYTES of staging,
+/// whatever the message's size, and once it moves device memory CINCH_ENDPOINT_PINNED_BYTES of
+/// pinned host memory and CINCH_ENDPOINT_DEVICE_BYTES of device memory more.
+///
+/// Streams: an operation on device memory comes after all work that its stream had when the call
+/// was made, and uses streams of its own; nothing else waits and no device is synchronised. When it
+/// is complete, any work that is enqueued then, on any stream, sees the data.
 ///
 /// Threads: every function may be called from any thread. A handle must not be used during or
 /// after the call that releases it. Callbacks run on the engine's progress thread.
@@ -37,6 +45,12 @@ typedef struct cinch_operation cinch_operation;
 
 /** Staging memory of one endpoint, both directions together, with the default settings. */
 #define CINCH_ENDPOINT_MEMORY_BYTES (UINT64_C(32) << 20)
+/** Pinned host memory of one endpoint that moves device memory, both directions together. */
+#define CINCH_ENDPOINT_PINNED_BYTES (UINT64_C(112) << 20)
+/** Device memory of one endpoint that moves device memory. An engine has CINCH_ENGINE_DEVICE_BYTES
+ *  more on each device that it uses. */
+#define CINCH_ENDPOINT_DEVICE_BYTES (UINT64_C(56) << 20)
+#define CINCH_ENGINE_DEVICE_BYTES (UINT64_C(32) << 20)
 /** Pieces of one vectored operation, on either side, at most. */
 #define CINCH_MAX_PIECES UINT64_C(131072)
 /** Operations pending on one endpoint, at most; more give CINCH_ERROR_BUSY. */
@@ -77,6 +91,12 @@ typedef struct cinch_engine_options {
   const char* network_devices; /**< UCX_NET_DEVICES, e.g. "lo" or "mlx5_0:1,eth0". Default: the
                                     device that carries the first address listened on or connected
                                     from; the transport listens on no other. */
+  uint32_t device_max_ctas; /**< Thread blocks of a kernel on a device, at most, to leave
+                                 multiprocessors to other work; see cinch/cuda.h. 0: as many as
+                                 fit. */
+  int without_shared_device_memory; /**< Non-zero: data in device memory always travel through
+                                         pinned host memory and the transport, never through device
+                                         memory that the peer's process maps. */
 } cinch_engine_options;
 
 /** Sets every field to "unset" as described above. */
@@ -156,6 +176,9 @@ typedef struct cinch_transfer_options {
                                 engine says; CINCH_NO_TIMEOUT: never. */
   cinch_callback callback; /**< Optional. */
   void* callback_data;     /**< Passed to the callback. */
+  void* stream; /**< Device memory only: a cudaStream_t after whose work, as of this call, the memory
+                     is read or written; null is the legacy default stream of the memory's device.
+                     It must not be captured. */
 } cinch_transfer_options;
 
 /** Messages up to this size travel with their header, and a send completes when the buffer can be
@@ -299,6 +322,8 @@ typedef struct cinch_transfer_stats {
                                     overlap efficiency is hidden_codec / codec_busy. */
   double elapsed_seconds;      /**< From the first byte's start to the last one's end. */
   double link_gbps_limit;      /**< The engine's own pacing; 0: none. */
+  uint64_t pinned_segments; /**< Segments of device memory that went through pinned host memory, */
+  uint64_t shared_segments; /**< and through device memory that both processes reach. */
 } cinch_transfer_stats;
 
 /** What the policy knows and did on an endpoint (as a sender). */

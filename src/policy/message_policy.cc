@@ -8,9 +8,6 @@ namespace {
 
 constexpr uint64_t kRateMemoryBytes = uint64_t{64} << 20;
 
-// Before the first measurements: between what one thread of the portable path and one of the
-// AVX-512 path do.
-constexpr double kAssumedCodecBytesPerSecond = 2e9;
 constexpr uint64_t kAssumptionBytes = uint64_t{4} << 20;
 
 // The best that 16-bit floats do. When even that would not pay, nothing needs to be sampled.
@@ -26,8 +23,8 @@ constexpr uint64_t kMinLookBytes = uint64_t{1} << 20;
 
 MessagePolicy::MessagePolicy(const PolicyOptions& options)
     : options_(options), encode_(kRateMemoryBytes), decode_(kRateMemoryBytes) {
-  encode_.Assume(kAssumedCodecBytesPerSecond, kAssumptionBytes);
-  decode_.Assume(kAssumedCodecBytesPerSecond, kAssumptionBytes);
+  encode_.Assume(options.assumed_bytes_per_second, kAssumptionBytes);
+  decode_.Assume(options.assumed_bytes_per_second, kAssumptionBytes);
 }
 
 double MessagePolicy::encode_bytes_per_second() const {

@@ -40,6 +40,9 @@ struct PolicyOptions {
   uint32_t encode_threads = 1;       ///< Codec threads here, at least 1,
   uint32_t decode_threads = 1;       ///< and at the peer.
   uint64_t first_segment_bytes = 0;  ///< The first and the last segment of a large message.
+  /// Of one codec thread, before anything was measured. The default is between what one thread of
+  /// the portable path and one of the AVX-512 path do.
+  double assumed_bytes_per_second = 2e9;
 };
 
 /// Decides raw or compressed for the messages of one sender, from what it has seen. Pure state: no

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/log.h"
+#include "transfer/grown_struct.h"
 #include "transfer/handles.h"
 #if CINCH_HAVE_UCX
 #include "transfer/ucx/ucx_backend.h"
@@ -41,10 +42,11 @@ Status ParseAddress(const Engine& engine, const char* text, HostPort& address) {
   return CINCH_OK;
 }
 
-template <typename Stats>
-bool Valid(const Stats* stats) {
-  return stats != nullptr && stats->struct_size == sizeof(Stats);
+bool Valid(const cinch_policy_stats* stats) {
+  return stats != nullptr && stats->struct_size == sizeof(*stats);
 }
+
+bool Valid(const cinch_transfer_stats* stats) { return stats != nullptr && HasKnownSize(*stats); }
 
 }  // namespace
 
@@ -65,7 +67,8 @@ cinch_status cinch_engine_create(const cinch_engine_options* options, cinch_engi
     CINCH_RETURN_IF_ERROR(ResolveSettings(options, cinch::ProcessConfig(), settings));
     auto handle = std::make_unique<cinch_engine>();
     CINCH_RETURN_IF_ERROR(Engine::Create(
-        std::move(settings), {CreateUcxBackend, CreateCpuSegmentCodec}, handle->engine));
+        std::move(settings), {CreateUcxBackend, CreateCpuSegmentCodec, CudaDeviceRuntime()},
+        handle->engine));
     *engine = handle.release();
     return CINCH_OK;
   });
@@ -179,9 +182,13 @@ cinch_status cinch_region_register(cinch_engine* engine, void* address, uint64_t
   return Guarded([&]() -> Status {
     auto handle = std::make_unique<cinch_region>();
     handle->engine = engine->engine;
+    PieceList whole(address, bytes);
+    if (DeviceRuntime* devices = engine->engine->devices()) {
+      CINCH_RETURN_IF_ERROR(devices->Locate(whole));
+    }
     const Engine::Guard guard(*engine->engine);
     CINCH_RETURN_IF_ERROR(
-        engine->engine->regions().Register(address, bytes, access, handle->entry));
+        engine->engine->regions().Register(address, bytes, access, whole.place(), handle->entry));
     *region = handle.release();
     return CINCH_OK;
   });
@@ -209,16 +216,14 @@ cinch_status cinch_region_release(cinch_region* region, double timeout_seconds) 
 cinch_status cinch_endpoint_get_stats(const cinch_endpoint* endpoint, cinch_transfer_stats* stats) {
   if (endpoint == nullptr || !Valid(stats)) return CINCH_ERROR_INVALID_ARGUMENT;
   const Engine::Guard guard(*endpoint->engine);
-  endpoint->endpoint->metrics().Export(*stats);
-  stats->link_gbps_limit = endpoint->engine->settings().link_gbps;
+  ExportStats(endpoint->endpoint->metrics(), endpoint->engine->settings().link_gbps, *stats);
   return CINCH_OK;
 }
 
 cinch_status cinch_engine_get_stats(const cinch_engine* engine, cinch_transfer_stats* stats) {
   if (engine == nullptr || !Valid(stats)) return CINCH_ERROR_INVALID_ARGUMENT;
   const Engine::Guard guard(*engine->engine);
-  engine->engine->metrics().Export(*stats);
-  stats->link_gbps_limit = engine->engine->settings().link_gbps;
+  ExportStats(engine->engine->metrics(), engine->engine->settings().link_gbps, *stats);
   return CINCH_OK;
 }
 

@@ -42,7 +42,7 @@ Endpoint::Endpoint(Engine& engine, uint64_t session, const HandshakeLocal& local
       last_sent_(created_at_),
       last_heard_(created_at_),
       last_tick_(created_at_),
-      sender_(*this, engine.settings(), peer.hello.codec_threads),
+      sender_(*this, engine.settings(), peer.hello),
       receiver_(*this, peer.hello.segment_bytes) {}
 
 void Endpoint::Start(std::unique_ptr<Link> link) {
@@ -127,8 +127,12 @@ void Endpoint::Dispatch(const WireHeader& header, const Payload& payload) {
       return receiver_.OnSegment(header, payload);
     case WireType::kAbort:
       return receiver_.OnAbort(header);
+    case WireType::kShare:
+      return receiver_.OnShare(header, payload);
+    case WireType::kTaken:
+      return sender_.OnTaken(header);
     case WireType::kReady:
-      return sender_.OnReady(header.id);
+      return sender_.OnReady(header);
     case WireType::kDone:
       return sender_.OnDone(header);
     case WireType::kReadFailed:

@@ -25,6 +25,9 @@ constexpr auto kPolledGrace = std::chrono::microseconds(500);
 constexpr auto kBusyPolling = std::chrono::milliseconds(2);
 constexpr auto kIdlePolling = std::chrono::milliseconds(1);
 
+// Going to sleep and waking up takes longer than this: what is due sooner is waited for.
+constexpr auto kSpinBeforeDue = std::chrono::microseconds(200);
+
 constexpr auto kTick = std::chrono::milliseconds(20);
 
 // How long closing waits for the peer's goodbye at most, and Shutdown() then for the transport to
@@ -52,7 +55,9 @@ Status Engine::Create(Settings settings, EngineParts parts, std::shared_ptr<Engi
 }
 
 Engine::Engine(Settings settings, EngineParts parts)
-    : settings_(std::move(settings)), parts_(std::move(parts)) {}
+    : settings_(std::move(settings)), parts_(std::move(parts)) {
+  device_pool_.Configure(parts_.devices, kMaxSegmentBytes, settings_.device_max_ctas);
+}
 
 Engine::~Engine() { Shutdown(); }
 
@@ -80,6 +85,7 @@ void Engine::Shutdown() {
   loop_.Wake();
   if (progress_thread_.joinable()) progress_thread_.join();
   codec_pool_.Stop();
+  device_pool_.Stop();
   const Guard guard(*this);
   endpoints_.clear();
   dirty_.clear();
@@ -226,11 +232,13 @@ void Engine::RunProgressThread() {
     }
     bool moved = false;
     TimePoint until;
+    TimePoint due_at;
     bool polling = false;
     {
       const Guard guard(*this);
       moved = ProgressLocked(Clock::now());
       polling = backend_ != nullptr && backend_->needs_polling();
+      due_at = wake_at_;
     }
     moved |= RunCallbacks();
     LetOthersLock();
@@ -242,7 +250,7 @@ void Engine::RunProgressThread() {
       continue;
     }
     const TimePoint now = Clock::now();
-    if (polling && now - last_moved < kBusyPolling) {
+    if (due_at - now < kSpinBeforeDue || (polling && now - last_moved < kBusyPolling)) {
       std::this_thread::yield();
       continue;
     }

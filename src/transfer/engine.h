@@ -14,6 +14,7 @@
 #include "base/unique_fd.h"
 #include "transfer/backend.h"
 #include "transfer/codec_pool.h"
+#include "transfer/device_pool.h"
 #include "transfer/handshake.h"
 #include "transfer/operation.h"
 #include "transfer/progress_loop.h"
@@ -28,6 +29,7 @@ class Endpoint;
 struct EngineParts {
   BackendFactory backend;
   SegmentCodecFactory codec;
+  std::shared_ptr<DeviceRuntime> devices;  ///< Null: all memory is host memory.
 };
 
 /// One transport, its progress thread, its codec threads, and everything connected to it.
@@ -84,7 +86,11 @@ class Engine final : public BackendEvents, public std::enable_shared_from_this<E
                                    UniqueFd liveness, std::function<void(Endpoint&)> greeted,
                                    std::shared_ptr<Endpoint>& endpoint);
 
+  /// Null when this build knows no devices. Thread-safe.
+  [[nodiscard]] DeviceRuntime* devices() const { return device_pool_.runtime(); }
+
   // All that follows needs the lock.
+  [[nodiscard]] DevicePool& device_pool() { return device_pool_; }
   [[nodiscard]] Backend& backend() { return *backend_; }
   [[nodiscard]] CodecPool& codec_pool() { return codec_pool_; }
   [[nodiscard]] RegionTable& regions() { return regions_; }
@@ -126,6 +132,7 @@ class Engine final : public BackendEvents, public std::enable_shared_from_this<E
 
   std::unique_ptr<Backend> backend_;
   CodecPool codec_pool_;
+  DevicePool device_pool_;
   RegionTable regions_;
   Metrics metrics_;
   std::unordered_map<uint64_t, std::shared_ptr<Endpoint>> endpoints_;

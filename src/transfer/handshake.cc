@@ -44,6 +44,7 @@ Status PrepareHandshake(const Settings& settings, Bytes address, HandshakeLocal&
   hello.protocol_min = hello.protocol_max = kProtocolVersion;
   hello.format_min = hello.format_max = kFormatVersion;
   hello.capabilities = kCapabilityFrames | kCapabilityOneSided;
+  if (settings.share_device_memory) hello.capabilities |= kCapabilityShared;
   hello.required = settings.policy == policy::Mode::kRaw ? 0 : kCapabilityFrames;
   hello.segment_bytes = settings.segment_bytes;
   hello.flags = settings.key.empty() ? 0 : kHelloHasKey;

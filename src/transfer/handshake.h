@@ -15,6 +15,7 @@ inline constexpr uint16_t kFormatVersion = 1;
 /// Capabilities. A peer that lacks what the other requires is refused.
 inline constexpr uint64_t kCapabilityFrames = 1;    ///< Decodes compressed segments.
 inline constexpr uint64_t kCapabilityOneSided = 2;  ///< Serves writes and reads.
+inline constexpr uint64_t kCapabilityShared = 4;    ///< May map the peer's device memory.
 
 /// This side of the handshake.
 struct HandshakeLocal {

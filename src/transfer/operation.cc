@@ -19,6 +19,8 @@ void Metrics::Export(cinch_transfer_stats& stats) const {
   stats.wire_busy_seconds = meter.wire_seconds();
   stats.hidden_codec_seconds = meter.hidden_seconds();
   stats.elapsed_seconds = meter.elapsed_seconds();
+  stats.pinned_segments = pinned_segments;
+  stats.shared_segments = shared_segments;
 }
 
 Operation::Operation(OperationKind operation_kind, std::shared_ptr<Engine> engine,

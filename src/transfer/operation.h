@@ -26,8 +26,13 @@ struct Metrics {
   uint64_t compressed_segments = 0;
   double encode_seconds = 0;
   double decode_seconds = 0;
+  uint64_t pinned_segments = 0;  ///< Of device memory, through pinned host memory,
+  uint64_t shared_segments = 0;  ///< and through device memory that both processes reach.
   OverlapMeter meter;
 
+  void CountDevice(bool on_device, bool shared) {
+    if (on_device) ++(shared ? shared_segments : pinned_segments);
+  }
   void Export(cinch_transfer_stats& stats) const;
 };
 
@@ -44,6 +49,7 @@ struct OperationOptions {
   double timeout_seconds = 0;  ///< Negative: none.
   cinch_callback callback = nullptr;
   void* callback_data = nullptr;
+  void* stream = nullptr;
 };
 
 /// One operation as its owner sees it. The engine's lock guards everything that is not atomic.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages, one-sided accesses and operations of cinch/transfer.h.
+#include <cstddef>
 #include <new>
 
+#include "transfer/grown_struct.h"
 #include "transfer/handles.h"
 
 namespace {
@@ -42,16 +44,19 @@ Status ResolveMode(cinch_policy policy, Mode otherwise, Mode& mode) {
   return CINCH_ERROR_INVALID_ARGUMENT;
 }
 
-Status ResolveOptions(const cinch_transfer_options* options, const Settings& settings,
+Status ResolveOptions(const cinch_transfer_options* given, const Settings& settings,
                       OperationOptions& resolved) {
   resolved.mode = settings.policy;
   resolved.dtype = settings.dtype;
   resolved.timeout_seconds = settings.operation_timeout_seconds;
-  if (options == nullptr) return CINCH_OK;
-  if (options->struct_size != sizeof(cinch_transfer_options) ||
-      cinch_dtype_size(options->dtype) == 0) {
+  if (given == nullptr) return CINCH_OK;
+  cinch_transfer_options grown;
+  cinch_transfer_options_init(&grown);
+  if (!TakeGrown(*given, offsetof(cinch_transfer_options, stream), grown) ||
+      cinch_dtype_size(grown.dtype) == 0) {
     return CINCH_ERROR_INVALID_ARGUMENT;
   }
+  const cinch_transfer_options* options = &grown;
   CINCH_RETURN_IF_ERROR(ResolveMode(options->policy, settings.policy, resolved.mode));
   resolved.tag = options->tag;
   resolved.tag_mask = options->tag_mask;
@@ -61,6 +66,7 @@ Status ResolveOptions(const cinch_transfer_options* options, const Settings& set
   if (options->timeout_seconds != 0) resolved.timeout_seconds = options->timeout_seconds;
   resolved.callback = options->callback;
   resolved.callback_data = options->callback_data;
+  resolved.stream = options->stream;
   return CINCH_OK;
 }
 
@@ -68,12 +74,24 @@ void Disown(cinch_operation* handle) {
   if (handle->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) delete handle;
 }
 
+// Finds out whose memory the pieces are, and of a device's which point of the stream they follow.
+Status Place(Engine& engine, void* stream, PieceList& pieces) {
+  if (engine.devices() == nullptr) return CINCH_OK;
+  CINCH_RETURN_IF_ERROR(engine.devices()->Locate(pieces));
+  if (!pieces.on_device()) return CINCH_OK;
+  std::shared_ptr<StreamPoint> point;
+  CINCH_RETURN_IF_ERROR(engine.devices()->Mark(pieces.place(), stream, point));
+  pieces.set_after(std::move(point));
+  return CINCH_OK;
+}
+
 // Makes an operation and lets `start` put it on its way, with the engine's lock held.
 template <typename Start>
-Status Launch(cinch_endpoint* endpoint, OperationKind kind, const cinch_transfer_options* options,
-              cinch_operation** operation, Start&& start) {
+Status Launch(cinch_endpoint* endpoint, OperationKind kind, PieceList& pieces,
+              const cinch_transfer_options* options, cinch_operation** operation, Start&& start) {
   OperationOptions resolved;
   CINCH_RETURN_IF_ERROR(ResolveOptions(options, endpoint->engine->settings(), resolved));
+  CINCH_RETURN_IF_ERROR(Place(*endpoint->engine, resolved.stream, pieces));
   auto handle = std::make_unique<cinch_operation>();
   handle->operation =
       std::make_shared<Operation>(kind, endpoint->engine, endpoint->endpoint, std::move(resolved));
@@ -119,29 +137,27 @@ Status OnePiece(const void* address, uint64_t bytes, PieceList& pieces) {
 
 Status LaunchSend(cinch_endpoint* endpoint, PieceList pieces, const cinch_transfer_options* options,
                   cinch_operation** operation) {
-  return Launch(endpoint, OperationKind::kSend, options, operation, [&](const auto& created) {
-    return Submit(*endpoint->endpoint,
-                  MakeOutgoing(Outgoing::Kind::kMessage, created, std::move(pieces)));
-  });
+  return Launch(endpoint, OperationKind::kSend, pieces, options, operation,
+                [&](const auto& created) {
+                  return Submit(*endpoint->endpoint,
+                                MakeOutgoing(Outgoing::Kind::kMessage, created, std::move(pieces)));
+                });
 }
 
 Status LaunchReceive(cinch_endpoint* endpoint, PieceList pieces,
                      const cinch_transfer_options* options, cinch_operation** operation) {
-  return Launch(endpoint, OperationKind::kReceive, options, operation, [&](const auto& created) {
-    return endpoint->endpoint->receiver().Post(created, std::move(pieces));
-  });
+  return Launch(endpoint, OperationKind::kReceive, pieces, options, operation,
+                [&](const auto& created) {
+                  return endpoint->endpoint->receiver().Post(created, std::move(pieces));
+                });
 }
 
-Status LaunchOneSided(cinch_endpoint* endpoint, Outgoing::Kind kind, PieceList pieces,
-                      const cinch_remote_piece* remote_pieces, uint64_t remote_piece_count,
-                      const cinch_transfer_options* options, cinch_operation** operation) {
-  std::vector<WirePiece> remote;
-  uint64_t remote_bytes = 0;
-  CINCH_RETURN_IF_ERROR(MakeWirePieces(remote_pieces, remote_piece_count, remote, remote_bytes));
-  if (remote_bytes != pieces.total_bytes()) return CINCH_ERROR_INVALID_ARGUMENT;
+Status StartOneSided(cinch_endpoint* endpoint, Outgoing::Kind kind, PieceList pieces,
+                     std::vector<WirePiece> remote, const cinch_transfer_options* options,
+                     cinch_operation** operation) {
   const OperationKind operation_kind =
       kind == Outgoing::Kind::kWrite ? OperationKind::kWrite : OperationKind::kRead;
-  return Launch(endpoint, operation_kind, options, operation, [&](const auto& created) {
+  return Launch(endpoint, operation_kind, pieces, options, operation, [&](const auto& created) {
     auto outgoing = MakeOutgoing(kind, created, std::move(pieces));
     outgoing->remote = std::move(remote);
     return Submit(*endpoint->endpoint, std::move(outgoing));
@@ -151,6 +167,22 @@ Status LaunchOneSided(cinch_endpoint* endpoint, Outgoing::Kind kind, PieceList p
 bool Valid(const cinch_endpoint* endpoint, cinch_operation** operation) {
   if (operation != nullptr) *operation = nullptr;
   return endpoint != nullptr && operation != nullptr;
+}
+
+Status LaunchOneSided(cinch_endpoint* endpoint, Outgoing::Kind kind, const cinch_piece* pieces,
+                      uint64_t piece_count, const cinch_remote_piece* remote_pieces,
+                      uint64_t remote_piece_count, const cinch_transfer_options* options,
+                      cinch_operation** operation) {
+  if (!Valid(endpoint, operation)) return CINCH_ERROR_INVALID_ARGUMENT;
+  return Guarded([&]() -> Status {
+    PieceList list;
+    CINCH_RETURN_IF_ERROR(PieceList::Make(pieces, piece_count, list));
+    std::vector<WirePiece> remote;
+    uint64_t remote_bytes = 0;
+    CINCH_RETURN_IF_ERROR(MakeWirePieces(remote_pieces, remote_piece_count, remote, remote_bytes));
+    if (remote_bytes != list.total_bytes()) return CINCH_ERROR_INVALID_ARGUMENT;
+    return StartOneSided(endpoint, kind, std::move(list), std::move(remote), options, operation);
+  });
 }
 
 }  // namespace
@@ -223,25 +255,15 @@ cinch_status cinch_probe(cinch_endpoint* endpoint, uint64_t tag, uint64_t tag_ma
 cinch_status cinch_writev(cinch_endpoint* endpoint, const cinch_piece* pieces, uint64_t piece_count,
                           const cinch_remote_piece* remote_pieces, uint64_t remote_piece_count,
                           const cinch_transfer_options* options, cinch_operation** operation) {
-  if (!Valid(endpoint, operation)) return CINCH_ERROR_INVALID_ARGUMENT;
-  return Guarded([&]() -> Status {
-    PieceList list;
-    CINCH_RETURN_IF_ERROR(PieceList::Make(pieces, piece_count, list));
-    return LaunchOneSided(endpoint, Outgoing::Kind::kWrite, std::move(list), remote_pieces,
-                          remote_piece_count, options, operation);
-  });
+  return LaunchOneSided(endpoint, Outgoing::Kind::kWrite, pieces, piece_count, remote_pieces,
+                        remote_piece_count, options, operation);
 }
 
 cinch_status cinch_readv(cinch_endpoint* endpoint, const cinch_piece* pieces, uint64_t piece_count,
                          const cinch_remote_piece* remote_pieces, uint64_t remote_piece_count,
                          const cinch_transfer_options* options, cinch_operation** operation) {
-  if (!Valid(endpoint, operation)) return CINCH_ERROR_INVALID_ARGUMENT;
-  return Guarded([&]() -> Status {
-    PieceList list;
-    CINCH_RETURN_IF_ERROR(PieceList::Make(pieces, piece_count, list));
-    return LaunchOneSided(endpoint, Outgoing::Kind::kReadRequest, std::move(list), remote_pieces,
-                          remote_piece_count, options, operation);
-  });
+  return LaunchOneSided(endpoint, Outgoing::Kind::kReadRequest, pieces, piece_count, remote_pieces,
+                        remote_piece_count, options, operation);
 }
 
 cinch_status cinch_write(cinch_endpoint* endpoint, const void* data, uint64_t bytes,
@@ -312,13 +334,11 @@ cinch_status cinch_operation_get_info(const cinch_operation* operation,
 
 cinch_status cinch_operation_get_stats(const cinch_operation* operation,
                                        cinch_transfer_stats* stats) {
-  if (operation == nullptr || stats == nullptr ||
-      stats->struct_size != sizeof(cinch_transfer_stats)) {
+  if (operation == nullptr || stats == nullptr || !HasKnownSize(*stats)) {
     return CINCH_ERROR_INVALID_ARGUMENT;
   }
   const Operation& target = *operation->operation;
   const Engine::Guard guard(*target.engine());
-  target.metrics.Export(*stats);
-  stats->link_gbps_limit = target.engine()->settings().link_gbps;
+  ExportStats(target.metrics, target.engine()->settings().link_gbps, *stats);
   return CINCH_OK;
 }

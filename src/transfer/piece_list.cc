@@ -41,18 +41,6 @@ uint8_t* PieceList::Contiguous(uint64_t offset, uint64_t bytes) const {
   return bytes <= piece.bytes - inside ? piece.address + inside : nullptr;
 }
 
-template <typename Copy>
-void PieceList::ForRange(uint64_t offset, uint64_t bytes, Copy&& copy) const {
-  if (bytes == 0) return;
-  uint64_t done = 0;
-  for (size_t i = PieceAt(offset); done < bytes; ++i) {
-    const uint64_t inside = offset + done - pieces_[i].offset;
-    const uint64_t step = std::min(bytes - done, pieces_[i].bytes - inside);
-    copy(pieces_[i].address + inside, done, step);
-    done += step;
-  }
-}
-
 void PieceList::Gather(uint64_t offset, uint64_t bytes, uint8_t* destination) const {
   ForRange(offset, bytes, [&](const uint8_t* piece, uint64_t done, uint64_t step) {
     std::memcpy(destination + done, piece, step);

@@ -9,7 +9,7 @@ namespace cinch::transfer {
 namespace {
 
 // The peer's slots bound what it may offer at once, with any segment size.
-constexpr uint64_t kMaxPendingSegments = 4 * Staging::kMaxSlots;
+constexpr uint64_t kMaxPendingSegments = 4 * Staging::kMaxSlots + 2 * Staging::kMaxDeviceSlots;
 
 // Messages that failed here and whose sender has not confirmed it yet.
 constexpr uint64_t kMaxDropping = 4 * kMaxUnmatchedMessages;
@@ -82,22 +82,27 @@ class Receiver::DecodeJob final : public CodecJob {
 };
 
 void Receiver::OnSegment(const WireHeader& header, const Payload& payload) {
-  Backend& backend = endpoint_.engine().backend();
+  const bool shared = (header.flags & kFlagDevice) != 0;
   const IncomingPointer incoming = Find(header.id);
-  const bool valid = incoming != nullptr && payload.pending != nullptr && !incoming->is_inline() &&
+  const bool valid = incoming != nullptr && !incoming->is_inline() &&
+                     (shared ? SharedRangeIsValid(header) && incoming->destination.on_device()
+                             : payload.pending != nullptr) &&
                      !incoming->aborted && header.offset == incoming->arrived_bytes &&
                      header.bytes <= incoming->header.bytes - incoming->arrived_bytes &&
                      header.bytes <= peer_segment_bytes_ && pending_segments_ < kMaxPendingSegments;
   if (!valid) {
-    if (payload.pending != nullptr) backend.Drop(payload);
+    if (payload.pending != nullptr) endpoint_.engine().backend().Drop(payload);
     return endpoint_.Fail(CINCH_ERROR_PROTOCOL);
   }
   incoming->arrived_bytes += header.bytes;
   incoming->last_activity = endpoint_.engine().coarse_now();
-  if (incoming->status != CINCH_OK) return backend.Drop(payload);
+  ArrivedSegment segment{header.offset, header.bytes, (header.flags & kFlagFrame) != 0,
+                         shared,        header.tag,   payload,
+                         nullptr};
+  segment.payload.bytes = header.count;
+  if (incoming->status != CINCH_OK) return DropSegment(*incoming, segment);
   ++pending_segments_;
-  incoming->pending.push_back(
-      {header.offset, header.bytes, (header.flags & kFlagFrame) != 0, payload, nullptr});
+  incoming->pending.push_back(segment);
 }
 
 void Receiver::Pump() {
@@ -113,14 +118,18 @@ void Receiver::Pump() {
 bool Receiver::FetchNext(const IncomingPointer& incoming) {
   if (incoming->pending.empty() || incoming->status != CINCH_OK) return false;
   ArrivedSegment segment = incoming->pending.front();
+  const PieceList& destination = incoming->destination;
   uint8_t* target = nullptr;
-  if (!segment.frame) target = incoming->destination.Contiguous(segment.offset, segment.bytes);
-  if (target == nullptr) {
-    segment.slot = staging_.Take();
+  if (!segment.frame && !destination.on_device()) {
+    target = destination.Contiguous(segment.offset, segment.bytes);
+  }
+  if (target == nullptr && !segment.shared) {
+    Staging& staging = StagingOf(destination);
+    segment.slot = staging.Take();
     if (segment.slot == nullptr) return false;
-    target = segment.slot->Buffer(staging_.buffer_bytes());
+    target = segment.slot->Buffer(staging.buffer_bytes());
     if (target == nullptr) {
-      staging_.Return(segment.slot);
+      Staging::Return(segment.slot);
       FailIncoming(incoming, CINCH_ERROR_OUT_OF_MEMORY, true);
       return false;
     }
@@ -131,6 +140,10 @@ bool Receiver::FetchNext(const IncomingPointer& incoming) {
   const TimePoint now = Clock::now();
   endpoint_.Measure(incoming->operation.get(),
                     [&](Metrics& metrics) { metrics.meter.WireBegins(now); });
+  if (segment.shared) {
+    OnFetched(incoming, segment, CINCH_OK);  // It is where the device reads it.
+    return true;
+  }
   const Status status = endpoint_.engine().backend().Fetch(
       segment.payload, target,
       [this, self = endpoint_.shared_from_this(), incoming, segment](Status done) {
@@ -154,6 +167,7 @@ void Receiver::OnFetched(const IncomingPointer& incoming, const ArrivedSegment& 
     if (status != CINCH_OK) return;
     metrics.wire_bytes += segment.payload.bytes + sizeof(WireHeader);
     ++(segment.frame ? metrics.compressed_segments : metrics.raw_segments);
+    metrics.CountDevice(incoming->destination.on_device(), segment.shared);
   });
   if (status != CINCH_OK) {
     endpoint_.Fail(status);
@@ -161,11 +175,17 @@ void Receiver::OnFetched(const IncomingPointer& incoming, const ArrivedSegment& 
     endpoint_.HeardPeer();
   }
   if (incoming->status != CINCH_OK || status != CINCH_OK) {
-    staging_.Return(segment.slot);
+    Staging::Return(segment.slot);
+    TellTaken(*incoming, segment);
     return FinishIfDrained(incoming);
   }
   incoming->last_activity = now;
-  if (segment.slot == nullptr) return Advance(incoming, segment);
+  if (segment.slot == nullptr && !segment.shared) return Advance(incoming, segment);
+  SubmitDecode(incoming, segment);
+}
+
+void Receiver::SubmitDecode(const IncomingPointer& incoming, const ArrivedSegment& segment) {
+  if (incoming->destination.on_device()) return SubmitDeviceJob(incoming, segment);
   ++incoming->decoding;
   endpoint_.engine().codec_pool().Submit(
       std::make_unique<DecodeJob>(endpoint_.shared_from_this(), incoming, segment,
@@ -175,7 +195,8 @@ void Receiver::OnFetched(const IncomingPointer& incoming, const ArrivedSegment& 
 void Receiver::OnDecoded(const IncomingPointer& incoming, const ArrivedSegment& segment,
                          Status status, double seconds) {
   --incoming->decoding;
-  staging_.Return(segment.slot);
+  Staging::Return(segment.slot);
+  TellTaken(*incoming, segment);
   endpoint_.engine().MarkDirty(endpoint_.shared_from_this());
   if (status != CINCH_OK) FailIncoming(incoming, status, true);
   if (incoming->status != CINCH_OK) return FinishIfDrained(incoming);
@@ -256,10 +277,15 @@ void Receiver::FinishIfDrained(const IncomingPointer& incoming) {
 
 void Receiver::DropPending(Incoming& incoming) {
   for (const ArrivedSegment& segment : incoming.pending) {
-    endpoint_.engine().backend().Drop(segment.payload);
+    DropSegment(incoming, segment);
   }
   pending_segments_ -= incoming.pending.size();
   incoming.pending.clear();
+}
+
+void Receiver::DropSegment(const Incoming& incoming, const ArrivedSegment& segment) {
+  if (segment.shared) return TellTaken(incoming, segment);
+  endpoint_.engine().backend().Drop(segment.payload);
 }
 
 void Receiver::OnAbort(const WireHeader& header) {

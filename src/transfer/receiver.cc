@@ -143,6 +143,7 @@ void Receiver::ServeRead(const WireHeader& header, const std::vector<uint8_t>& l
   if (status != CINCH_OK) return endpoint_.PostControl(WireType::kReadFailed, header.id, status);
   reply->kind = Outgoing::Kind::kReply;
   reply->read_id = header.id;
+  reply->reaches_shared = (header.flags & kFlagDevice) != 0;
   reply->total_bytes = header.bytes;
   reply->dtype = static_cast<cinch_dtype>(header.dtype);
   reply->mode = ModeOfFlags(header.flags, engine.settings().policy);
@@ -249,23 +250,36 @@ void Receiver::CountMatched() {
 // The data have a place now.
 void Receiver::Activate(const IncomingPointer& incoming) {
   incoming->state = Incoming::State::kActive;
-  if (incoming->is_inline()) {
-    const uint64_t bytes = incoming->bytes_here.size();
-    incoming->destination.Scatter(0, bytes, incoming->bytes_here.data());
-    endpoint_.Measure(incoming->operation.get(), [&](Metrics& metrics) {
-      metrics.payload_bytes += bytes;
-      metrics.wire_bytes += bytes + sizeof(WireHeader);
-      ++metrics.raw_segments;
-    });
-    incoming->done_bytes = bytes;
-    return Finish(incoming);
-  }
+  if (incoming->is_inline()) return ActivateInline(incoming);
   active_.push_back(incoming);
   if (incoming->header.bytes == 0) return Finish(incoming);
   if (incoming->header.type != WireType::kReply) {
-    endpoint_.PostControl(WireType::kReady, incoming->header.id);
+    WireHeader header;
+    header.type = WireType::kReady;
+    header.id = incoming->header.id;
+    if (ReachesShared(incoming->destination)) header.flags = kFlagDevice;
+    endpoint_.PostControl(header);
   }
   endpoint_.engine().MarkDirty(endpoint_.shared_from_this());
+}
+
+void Receiver::ActivateInline(const IncomingPointer& incoming) {
+  const uint64_t bytes = incoming->bytes_here.size();
+  endpoint_.Measure(incoming->operation.get(), [&](Metrics& metrics) {
+    metrics.wire_bytes += bytes + sizeof(WireHeader);
+    ++metrics.raw_segments;
+  });
+  ArrivedSegment whole;
+  whole.bytes = bytes;
+  whole.payload.data = incoming->bytes_here.data();
+  whole.payload.bytes = bytes;
+  if (bytes > 0 && incoming->destination.on_device()) {
+    active_.push_back(incoming);
+    incoming_[incoming->header.id] = incoming;
+    return SubmitDecode(incoming, whole);
+  }
+  incoming->destination.Scatter(0, bytes, incoming->bytes_here.data());
+  Advance(incoming, whole);
 }
 
 void Receiver::ExpectReply(const std::shared_ptr<Outgoing>& request) {

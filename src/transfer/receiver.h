@@ -10,6 +10,7 @@
 
 #include "transfer/backend.h"
 #include "transfer/codec_pool.h"
+#include "transfer/device_runtime.h"
 #include "transfer/operation.h"
 #include "transfer/piece_list.h"
 #include "transfer/region_table.h"
@@ -26,6 +27,8 @@ struct ArrivedSegment {
   uint64_t offset = 0;
   uint64_t bytes = 0;
   bool frame = false;
+  bool shared = false;         ///< It lies in the device memory that the peer shares,
+  uint64_t shared_offset = 0;  ///< here.
   Payload payload;
   Staging::Slot* slot = nullptr;
 };
@@ -77,6 +80,7 @@ class Receiver {
   void OnReadRequest(const WireHeader& header, const Payload& payload);
   void OnSegment(const WireHeader& header, const Payload& payload);
   void OnAbort(const WireHeader& header);
+  void OnShare(const WireHeader& header, const Payload& payload);
   void OnReadFailed(const WireHeader& header);
 
   void Pump();
@@ -84,11 +88,15 @@ class Receiver {
   void FailAll(Status reason);
   /// The link is gone: what was being fetched will not be heard of again.
   void Abandon();
+  /// Whether the peer may leave segments for `destination` in the memory that it shares. Maps that
+  /// memory when it is asked for the first time.
+  [[nodiscard]] bool ReachesShared(const PieceList& destination);
   /// Only messages that are wholly here are left.
   [[nodiscard]] bool idle() const { return incoming_.empty() && reads_.empty(); }
 
  private:
   class DecodeJob;
+  class DeviceDecodeJob;
   using IncomingPointer = std::shared_ptr<Incoming>;
 
   struct PostedReceive {
@@ -129,6 +137,13 @@ class Receiver {
   void OnDecoded(const IncomingPointer& incoming, const ArrivedSegment& segment, Status status,
                  double seconds);
   void Advance(const IncomingPointer& incoming, const ArrivedSegment& segment);
+  void DropSegment(const Incoming& incoming, const ArrivedSegment& segment);
+  void TellTaken(const Incoming& incoming, const ArrivedSegment& segment);
+  void SubmitDeviceJob(const IncomingPointer& incoming, const ArrivedSegment& segment);
+  [[nodiscard]] bool SharedRangeIsValid(const WireHeader& header) const;
+  void SubmitDecode(const IncomingPointer& incoming, const ArrivedSegment& segment);
+  void ActivateInline(const IncomingPointer& incoming);
+  [[nodiscard]] Staging& StagingOf(const PieceList& destination);
 
   // Ends.
   void Finish(const IncomingPointer& incoming);
@@ -142,6 +157,10 @@ class Receiver {
   Endpoint& endpoint_;
   const uint64_t peer_segment_bytes_;
   Staging staging_;
+  std::unique_ptr<Staging> pinned_staging_;  // For device memory, once it is needed.
+  DeviceExport offered_;                     // The peer's device memory; no bytes: none.
+  std::unique_ptr<DeviceBuffer> mapped_;     // The same, once it is mapped,
+  int mapped_device_ = -1;                   // for this device.
   uint64_t last_id_ = 0;
   uint64_t next_sequence_ = 0;
   uint64_t matched_messages_ = 0;

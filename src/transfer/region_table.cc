@@ -33,12 +33,12 @@ Status ReadDescriptor(const cinch_remote_region& region, Descriptor& descriptor)
 
 }  // namespace
 
-Status RegionTable::Register(void* address, uint64_t bytes, uint32_t access,
+Status RegionTable::Register(void* address, uint64_t bytes, uint32_t access, MemoryPlace place,
                              std::shared_ptr<RegionEntry>& entry) {
   uint64_t names[2] = {};
   CINCH_RETURN_IF_ERROR(RandomBytes({reinterpret_cast<uint8_t*>(names), sizeof(names)}));
   entry = std::make_shared<RegionEntry>(
-      RegionEntry{names[0], names[1], static_cast<uint8_t*>(address), bytes, access, 0});
+      RegionEntry{names[0], names[1], static_cast<uint8_t*>(address), bytes, access, 0, place});
   entries_[entry->id] = entry;
   return CINCH_OK;
 }
@@ -56,6 +56,8 @@ Status RegionTable::Resolve(const std::vector<WirePiece>& pieces, uint32_t acces
         !RangeInside(piece.offset, piece.bytes, entry.bytes)) {
       return CINCH_ERROR_REGION;
     }
+    if (uses.empty()) memory.set_place(entry.place);
+    if (memory.place() != entry.place) return CINCH_ERROR_REGION;
     memory.Add(entry.address + piece.offset, piece.bytes);
     // Lists mostly stay in one region: one use for each run of pieces is enough.
     if (uses.empty() || used_id != entry.id) uses.emplace_back(found->second);

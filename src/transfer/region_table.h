@@ -20,6 +20,7 @@ struct RegionEntry {
   uint64_t bytes = 0;
   uint32_t access = 0;
   uint32_t users = 0;  ///< Accesses under way.
+  MemoryPlace place;
 };
 
 /// Counts as one access under way for as long as it lives.
@@ -43,13 +44,14 @@ class RegionUse {
 class RegionTable {
  public:
   /// OK, INTERNAL (no randomness).
-  [[nodiscard]] Status Register(void* address, uint64_t bytes, uint32_t access,
+  [[nodiscard]] Status Register(void* address, uint64_t bytes, uint32_t access, MemoryPlace place,
                                 std::shared_ptr<RegionEntry>& entry);
   /// No new access finds the region any more.
   void Unregister(const RegionEntry& entry) { entries_.erase(entry.id); }
 
   /// Turns what a peer named into local memory. Every piece must lie in a region that it names
-  /// with the right key and that allows `access`; otherwise nothing is accessed at all.
+  /// with the right key and that allows `access`, and all must be in one place; otherwise nothing
+  /// is accessed at all.
   /// OK, REGION.
   [[nodiscard]] Status Resolve(const std::vector<WirePiece>& pieces, uint32_t access,
                                PieceList& memory, std::vector<RegionUse>& uses) const;

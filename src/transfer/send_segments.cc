@@ -12,6 +12,7 @@ namespace {
 // Before the peer has a place for a message, only its first two segments are coded and offered, so
 // that the wire can start at once; more would keep staging from messages that can move.
 constexpr uint64_t kEarlyBytes = 3 * kMinSegmentBytes;
+constexpr uint64_t kEarlyDeviceBytes = 3 * kMinDeviceSegmentBytes;
 
 // A frame that saves less than this is not worth decoding.
 constexpr double kWorthwhileFraction = 0.985;
@@ -81,29 +82,38 @@ class Sender::EncodeJob final : public CodecJob {
   size_t capacity_bytes_;
 };
 
+bool Sender::MayStart(const Outgoing& outgoing) {
+  if (!endpoint_.open() || outgoing.result != CINCH_IN_PROGRESS ||
+      outgoing.kind == Outgoing::Kind::kReadRequest || outgoing.inline_payload ||
+      outgoing.next_offset >= outgoing.total_bytes) {
+    return false;
+  }
+  if (outgoing.ready) return true;
+  const Staging& staging = StagingOf(outgoing);
+  const uint64_t early_bytes = outgoing.pieces.on_device() ? kEarlyDeviceBytes : kEarlyBytes;
+  return outgoing.next_offset < early_bytes && staging.free_count() > staging.count() / 2;
+}
+
 // Starts the next segment of a message; false when there is none or it has to wait.
 bool Sender::StartSegment(const std::shared_ptr<Outgoing>& outgoing) {
-  if (!endpoint_.open() || outgoing->result != CINCH_IN_PROGRESS ||
-      outgoing->kind == Outgoing::Kind::kReadRequest || outgoing->inline_payload ||
-      outgoing->next_offset >= outgoing->total_bytes) {
-    return false;
-  }
-  if (!outgoing->ready &&
-      (outgoing->next_offset >= kEarlyBytes || staging_.free_count() <= staging_.count() / 2)) {
-    return false;
-  }
-  Staging::Slot* slot = staging_.Take();
+  if (!MayStart(*outgoing)) return false;
+  Staging& staging = StagingOf(*outgoing);
+  Staging::Slot* slot = staging.Take();
   if (slot == nullptr) return false;
+  const bool on_device = outgoing->pieces.on_device();
   auto segment = std::make_shared<OutgoingSegment>();
   segment->owner = outgoing;
   segment->slot = slot;
+  segment->shared = &staging == shared_staging_.get();
   segment->offset = outgoing->next_offset;
-  segment->bytes = SegmentBytesAt(segment->offset, outgoing->total_bytes, settings_.segment_bytes);
-  segment->frame =
-      policy_.CompressNext(outgoing->plan, segment->bytes, outgoing->total_bytes - segment->offset);
+  segment->bytes = SegmentBytesAt(segment->offset, outgoing->total_bytes, settings_.segment_bytes,
+                                  on_device ? kMinDeviceSegmentBytes : kMinSegmentBytes);
+  segment->frame = PolicyOf(*outgoing).CompressNext(outgoing->plan, segment->bytes,
+                                                    outgoing->total_bytes - segment->offset);
   outgoing->next_offset += segment->bytes;
   outgoing->queue.push_back(segment);
-  const uint8_t* data = outgoing->pieces.Contiguous(segment->offset, segment->bytes);
+  const uint8_t* data =
+      on_device ? nullptr : outgoing->pieces.Contiguous(segment->offset, segment->bytes);
   if (!segment->frame && data != nullptr) {
     segment->state = OutgoingSegment::State::kReady;
     segment->ready_at = Clock::now();
@@ -112,17 +122,21 @@ bool Sender::StartSegment(const std::shared_ptr<Outgoing>& outgoing) {
     PostSegments(outgoing);
     return true;
   }
-  uint8_t* buffer = slot->Buffer(staging_.buffer_bytes());
+  uint8_t* buffer = slot->Buffer(staging.buffer_bytes());
   if (buffer == nullptr) {
-    staging_.Return(slot);
+    Staging::Return(slot);
     outgoing->queue.pop_back();
     Decide(outgoing, CINCH_ERROR_OUT_OF_MEMORY);
     return false;
   }
   segment->payload = buffer;
   ++outgoing->coding;
-  endpoint_.engine().codec_pool().Submit(std::make_unique<EncodeJob>(
-      endpoint_.shared_from_this(), segment, buffer, staging_.buffer_bytes()));
+  if (on_device) {
+    SubmitDeviceJob(segment, buffer, staging.buffer_bytes());
+  } else {
+    endpoint_.engine().codec_pool().Submit(std::make_unique<EncodeJob>(
+        endpoint_.shared_from_this(), segment, buffer, staging.buffer_bytes()));
+  }
   return true;
 }
 
@@ -132,14 +146,16 @@ void Sender::OnCoded(const std::shared_ptr<OutgoingSegment>& segment, Status sta
   --outgoing->coding;
   if (status != CINCH_OK) Decide(outgoing, status);
   if (outgoing->result != CINCH_IN_PROGRESS) {
-    staging_.Return(segment->slot);
+    Staging::Return(segment->slot);
     std::erase(outgoing->queue, segment);
     return FinishIfDone(outgoing);
   }
   if (segment->frame && coded) {
-    policy_.OnEncoded(outgoing->plan, segment->bytes, std::min(output_bytes, segment->bytes),
-                      seconds);
-    const uint8_t* data = outgoing->pieces.Contiguous(segment->offset, segment->bytes);
+    PolicyOf(*outgoing).OnEncoded(outgoing->plan, segment->bytes,
+                                  std::min(output_bytes, segment->bytes), seconds);
+    const uint8_t* data = outgoing->pieces.on_device()
+                              ? nullptr
+                              : outgoing->pieces.Contiguous(segment->offset, segment->bytes);
     const double kept = static_cast<double>(output_bytes) / static_cast<double>(segment->bytes);
     if (kept > kWorthwhileFraction && data != nullptr) {
       segment->frame = false;
@@ -195,6 +211,7 @@ void Sender::PostSegment(const std::shared_ptr<OutgoingSegment>& segment) {
   header.bytes = segment->bytes;
   header.offset = segment->offset;
   header.count = static_cast<uint32_t>(segment->payload_bytes);
+  if (segment->shared) return PostShared(segment, header);
   const Status status = endpoint_.Post(header, segment->payload, segment->payload_bytes, true,
                                        [this, self = endpoint_.shared_from_this(),
                                         segment](Status done) { OnSegmentSent(segment, done); });
@@ -205,7 +222,7 @@ void Sender::OnSegmentSent(const std::shared_ptr<OutgoingSegment>& segment, Stat
   const std::shared_ptr<Outgoing> outgoing = segment->owner;
   if (outgoing->on_wire == 0) return;  // Given up meanwhile.
   --outgoing->on_wire;
-  staging_.Return(segment->slot);
+  Staging::Return(segment->slot);
   const TimePoint now = Clock::now();
   const uint64_t wire_bytes = segment->payload_bytes + sizeof(WireHeader);
   endpoint_.Measure(outgoing->operation.get(), [&](Metrics& metrics) {
@@ -214,6 +231,7 @@ void Sender::OnSegmentSent(const std::shared_ptr<OutgoingSegment>& segment, Stat
     metrics.payload_bytes += segment->bytes;
     metrics.wire_bytes += wire_bytes;
     ++(segment->frame ? metrics.compressed_segments : metrics.raw_segments);
+    metrics.CountDevice(outgoing->pieces.on_device(), segment->shared);
   });
   if (status != CINCH_OK) {
     endpoint_.Fail(status);
@@ -224,7 +242,7 @@ void Sender::OnSegmentSent(const std::shared_ptr<OutgoingSegment>& segment, Stat
   // something to carry. While the peer had no place for it, it was not the link that was slow.
   if (outgoing->ready) {
     const TimePoint since = std::max(segment->ready_at, last_sent_at_);
-    policy_.OnSent(segment->frame, wire_bytes, Seconds(now - since));
+    PolicyOf(*outgoing).OnSent(segment->frame, wire_bytes, Seconds(now - since));
   }
   last_sent_at_ = now;
   outgoing->sent_bytes += segment->bytes;
@@ -242,7 +260,7 @@ void Sender::DropQueue(Outgoing& outgoing) {
       endpoint_.Measure(outgoing.operation.get(),
                         [&](Metrics& metrics) { metrics.meter.WireEnds(now); });
     }
-    staging_.Return(segment->slot);
+    Staging::Return(segment->slot);
     return true;
   });
 }

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "transfer/endpoint.h"
+#include "transfer/segment_plan.h"
 
 namespace cinch::transfer {
 namespace {
@@ -26,6 +27,14 @@ bool IsOneSided(const Outgoing& outgoing) {
   return outgoing.kind == Outgoing::Kind::kWrite || outgoing.kind == Outgoing::Kind::kReadRequest;
 }
 
+// All of a device is one codec.
+policy::PolicyOptions DevicePolicyOptions() {
+  policy::PolicyOptions options;
+  options.first_segment_bytes = kMinDeviceSegmentBytes;
+  options.assumed_bytes_per_second = kAssumedDeviceBytesPerSecond;
+  return options;
+}
+
 bool Expired(const Outgoing& outgoing, TimePoint now) {
   return outgoing.timeout_seconds >= 0 &&
          Seconds(now - outgoing.last_activity) > outgoing.timeout_seconds;
@@ -33,12 +42,14 @@ bool Expired(const Outgoing& outgoing, TimePoint now) {
 
 }  // namespace
 
-Sender::Sender(Endpoint& endpoint, const Settings& settings, uint32_t peer_codec_threads)
+Sender::Sender(Endpoint& endpoint, const Settings& settings, const Hello& peer)
     : endpoint_(endpoint),
       settings_(settings),
       staging_(cinch_compress_bound(settings.segment_bytes)),
+      peer_maps_memory_((peer.capabilities & kCapabilityShared) != 0),
       pacer_(settings.link_gbps),
-      policy_({settings.codec_threads, std::max(peer_codec_threads, 1u), kMinSegmentBytes}) {}
+      policy_({settings.codec_threads, std::max(peer.codec_threads, 1u), kMinSegmentBytes}),
+      device_policy_(DevicePolicyOptions()) {}
 
 void Sender::Touch(Outgoing& outgoing) const {
   outgoing.last_activity = endpoint_.engine().coarse_now();
@@ -61,7 +72,8 @@ Status Sender::Start(std::shared_ptr<Outgoing> outgoing) {
   if (IsOneSided(*outgoing)) {
     one_sided_.push_back(std::move(outgoing));
   } else {
-    outgoing->inline_payload = outgoing->total_bytes <= CINCH_INLINE_BYTES;
+    outgoing->inline_payload =
+        outgoing->total_bytes <= CINCH_INLINE_BYTES && !outgoing->pieces.on_device();
     messages_.push_back(std::move(outgoing));
   }
   Pump();
@@ -146,12 +158,15 @@ void Sender::Begin(const std::shared_ptr<Outgoing>& outgoing) {
     case Outgoing::Kind::kReadRequest:
       header.type = WireType::kRead;
       header.flags = ModeFlags(outgoing->mode);
+      if (endpoint_.receiver().ReachesShared(outgoing->pieces)) header.flags |= kFlagDevice;
       endpoint_.receiver().ExpectReply(outgoing);
       break;
   }
   if (outgoing->kind != Outgoing::Kind::kReadRequest) {
-    outgoing->plan =
-        policy_.Begin({outgoing->mode, outgoing->dtype, outgoing->total_bytes, outgoing->name});
+    if (outgoing->pieces.on_device()) OpenDeviceStaging(outgoing->pieces.place().device);
+    last_on_device_ = outgoing->pieces.on_device();
+    outgoing->plan = PolicyOf(*outgoing).Begin(
+        {outgoing->mode, outgoing->dtype, outgoing->total_bytes, outgoing->name});
     if (outgoing->operation) outgoing->operation->chose_compression = outgoing->plan.compressed;
     LogPlan(*outgoing);
   }
@@ -176,8 +191,8 @@ void Sender::LogPlan(const Outgoing& outgoing) const {
       : plan.compressed ? "compressed"
                         : "raw",
       plan.estimate.raw_seconds * 1e3, plan.estimate.compressed_seconds * 1e3, plan.kept_fraction,
-      policy_.link_bytes_per_second() / 1e9, policy_.encode_bytes_per_second() / 1e9,
-      policy_.decode_bytes_per_second() / 1e9);
+      policy().link_bytes_per_second() / 1e9, policy().encode_bytes_per_second() / 1e9,
+      policy().decode_bytes_per_second() / 1e9);
 }
 
 void Sender::BeginInline(const std::shared_ptr<Outgoing>& outgoing) {
@@ -225,10 +240,11 @@ void Sender::OnBegun(const std::shared_ptr<Outgoing>& outgoing, Status status) {
   FinishIfDone(outgoing);
 }
 
-void Sender::OnReady(uint64_t id) {
-  const auto outgoing = Find(id);
+void Sender::OnReady(const WireHeader& header) {
+  const auto outgoing = Find(header.id);
   if (!outgoing) return;  // Cancelled meanwhile.
   outgoing->ready = true;
+  outgoing->reaches_shared = (header.flags & kFlagDevice) != 0;
   Touch(*outgoing);
 }
 
@@ -241,7 +257,8 @@ void Sender::OnDone(const WireHeader& header) {
   }
   constexpr double kSecondsPerNanosecond = 1e-9;
   if (header.bytes > 0) {
-    policy_.OnPeerDecoded(header.bytes, static_cast<double>(header.offset) * kSecondsPerNanosecond);
+    PolicyOf(*outgoing).OnPeerDecoded(header.bytes,
+                                      static_cast<double>(header.offset) * kSecondsPerNanosecond);
   }
   Touch(*outgoing);
   Decide(outgoing, static_cast<Status>(header.status));
@@ -352,6 +369,7 @@ void Sender::Abandon() {
   const std::vector<std::shared_ptr<Outgoing>> active = active_;
   for (const auto& each : active) {
     each->on_wire = 0;
+    each->left.clear();
     FinishIfDone(each);
   }
 }

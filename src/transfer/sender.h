@@ -8,6 +8,8 @@
 
 #include "policy/message_policy.h"
 #include "transfer/codec_pool.h"
+#include "transfer/device_runtime.h"
+#include "transfer/handshake_message.h"
 #include "transfer/operation.h"
 #include "transfer/pacer.h"
 #include "transfer/piece_list.h"
@@ -36,6 +38,7 @@ struct OutgoingSegment {
   uint64_t offset = 0;
   uint64_t bytes = 0;
   bool frame = false;
+  bool shared = false;  ///< The payload is left in memory that the peer's device reads.
   const void* payload = nullptr;
   uint64_t payload_bytes = 0;
   Staging::Slot* slot = nullptr;
@@ -63,13 +66,15 @@ struct Outgoing {
   bool inline_payload = false;
   std::vector<uint8_t> inline_copy;   ///< When the pieces of an inline message are several.
   bool begun = false;                 ///< The peer knows of it.
-  bool ready = false;                 ///< The peer has a place for it.
+  bool ready = false;                 ///< The peer has a place for it,
+  bool reaches_shared = false;        ///< which reads our shared device memory.
   bool aborted = false;               ///< The peer was told that nothing more comes.
   Status result = CINCH_IN_PROGRESS;  ///< Decided, though things may still be in flight.
   policy::MessagePlan plan;
   uint64_t next_offset = 0;
   uint64_t sent_bytes = 0;  ///< Original bytes that the peer has fetched.
   std::deque<std::shared_ptr<OutgoingSegment>> queue;  ///< Coded or being coded, in order.
+  std::vector<std::shared_ptr<OutgoingSegment>> left;  ///< Shared ones that are not taken yet.
   uint32_t coding = 0;
   uint32_t on_wire = 0;
   TimePoint last_activity{};
@@ -78,7 +83,7 @@ struct Outgoing {
 /// The sending direction of an endpoint. Needs the engine's lock.
 class Sender {
  public:
-  Sender(Endpoint& endpoint, const Settings& settings, uint32_t peer_codec_threads);
+  Sender(Endpoint& endpoint, const Settings& settings, const Hello& peer);
 
   /// Takes what goes out. A small message may be complete on return.
   /// OK, BUSY.
@@ -90,7 +95,8 @@ class Sender {
   /// False: it is not here.
   bool Cancel(const Operation& operation, Status reason);
 
-  void OnReady(uint64_t id);
+  void OnReady(const WireHeader& header);
+  void OnTaken(const WireHeader& header);
   void OnDone(const WireHeader& header);
   void OnCredit(uint64_t matched_messages);
 
@@ -103,10 +109,14 @@ class Sender {
     return active_.empty() && messages_.empty() && one_sided_.empty();
   }
 
-  [[nodiscard]] const policy::MessagePolicy& policy() const { return policy_; }
+  /// The policy of host or of device memory, whichever was asked last.
+  [[nodiscard]] const policy::MessagePolicy& policy() const {
+    return last_on_device_ ? device_policy_ : policy_;
+  }
 
  private:
   class EncodeJob;
+  class DeviceEncodeJob;
 
   [[nodiscard]] bool BeginMessages();
   void BeginOneSided();
@@ -115,7 +125,14 @@ class Sender {
   void BeginInline(const std::shared_ptr<Outgoing>& outgoing);
   void OnBegun(const std::shared_ptr<Outgoing>& outgoing, Status status);
   [[nodiscard]] bool StartSegment(const std::shared_ptr<Outgoing>& outgoing);
-  void SubmitJob(const std::shared_ptr<OutgoingSegment>& segment, uint8_t* buffer);
+  [[nodiscard]] bool MayStart(const Outgoing& outgoing);
+  [[nodiscard]] Staging& StagingOf(const Outgoing& outgoing);
+  [[nodiscard]] policy::MessagePolicy& PolicyOf(const Outgoing& outgoing);
+  void SubmitDeviceJob(const std::shared_ptr<OutgoingSegment>& segment, uint8_t* buffer,
+                       size_t capacity_bytes);
+  void PostShared(const std::shared_ptr<OutgoingSegment>& segment, WireHeader header);
+  void OpenDeviceStaging(int device);
+  void ShareDeviceMemory(int device);
   void OnCoded(const std::shared_ptr<OutgoingSegment>& segment, Status status, uint64_t frame_bytes,
                bool coded, double seconds);
   void PostSegments(const std::shared_ptr<Outgoing>& outgoing);
@@ -131,8 +148,15 @@ class Sender {
   Endpoint& endpoint_;
   const Settings& settings_;
   Staging staging_;
+  std::unique_ptr<Staging> pinned_staging_;  // Of device memory, once it is needed.
+  std::unique_ptr<Staging> shared_staging_;  // Null unless the peer may reach it.
+  int shared_device_ = -1;
+  bool share_tried_ = false;
+  const bool peer_maps_memory_;
   Pacer pacer_;
   policy::MessagePolicy policy_;
+  policy::MessagePolicy device_policy_;
+  bool last_on_device_ = false;
   uint64_t next_id_ = 1;
   uint64_t next_sequence_ = 0;     // Of messages begun.
   uint64_t matched_messages_ = 0;  // As the peer reports.

@@ -2,9 +2,11 @@
 #include "transfer/settings.h"
 
 #include <cmath>
+#include <cstddef>
 #include <fstream>
 
 #include "base/worker_pool.h"
+#include "transfer/grown_struct.h"
 
 namespace cinch::transfer {
 namespace {
@@ -93,8 +95,14 @@ Status ApplyTimes(const cinch_engine_options& options, Settings& settings) {
   return CINCH_OK;
 }
 
-Status ApplyOptions(const cinch_engine_options& options, Settings& settings) {
-  if (options.struct_size != sizeof(cinch_engine_options)) return CINCH_ERROR_INVALID_ARGUMENT;
+Status ApplyOptions(const cinch_engine_options& given, Settings& settings) {
+  cinch_engine_options options;
+  cinch_engine_options_init(&options);
+  if (!TakeGrown(given, offsetof(cinch_engine_options, device_max_ctas), options)) {
+    return CINCH_ERROR_INVALID_ARGUMENT;
+  }
+  settings.device_max_ctas = options.device_max_ctas;
+  settings.share_device_memory = options.without_shared_device_memory == 0;
   if (cinch_dtype_size(options.dtype) == 0) return CINCH_ERROR_INVALID_ARGUMENT;
   if (options.dtype != CINCH_DTYPE_BYTES) settings.dtype = options.dtype;
   switch (options.policy) {

@@ -32,6 +32,8 @@ struct Settings {
   double handshake_timeout_seconds = kDefaultHandshakeTimeoutSeconds;
   std::string transports;
   std::string network_devices;
+  uint32_t device_max_ctas = 0;
+  bool share_device_memory = true;
   std::string listen_host;  ///< For addresses without a host.
 };
 

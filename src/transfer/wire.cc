@@ -4,10 +4,13 @@
 #include <cstring>
 #include <string_view>
 
+#include "transfer/device_runtime.h"
 #include "transfer/settings.h"
 
 namespace cinch::transfer {
 namespace {
+
+static_assert(sizeof(DeviceExport) == kShareBytes);
 
 // Which fields a type uses; all others must be zero.
 struct FieldUse {
@@ -21,8 +24,8 @@ struct FieldUse {
   bool status = false;
 };
 
-bool UseOf(WireType type, FieldUse& use) {
-  switch (type) {
+bool UseOf(const WireHeader& header, FieldUse& use) {
+  switch (header.type) {
     case WireType::kGreeting:
     case WireType::kHeartbeat:
     case WireType::kGoodbye:
@@ -36,17 +39,25 @@ bool UseOf(WireType type, FieldUse& use) {
       return true;
     case WireType::kRead:
       use.dtype = use.id = use.bytes = use.count = true;
-      use.flags = kFlagRaw | kFlagCompressed;
+      use.flags = kFlagRaw | kFlagCompressed | kFlagDevice;
       return true;
     case WireType::kReply:
       use.dtype = use.id = use.bytes = use.offset = true;
       return true;
     case WireType::kSegment:
       use.id = use.bytes = use.offset = use.count = true;
-      use.flags = kFlagFrame;
+      use.tag = (header.flags & kFlagDevice) != 0;
+      use.flags = kFlagFrame | kFlagDevice;
       return true;
     case WireType::kReady:
       use.id = true;
+      use.flags = kFlagDevice;
+      return true;
+    case WireType::kShare:
+      use.bytes = true;
+      return true;
+    case WireType::kTaken:
+      use.id = use.offset = true;
       return true;
     case WireType::kDone:
       use.id = use.bytes = use.offset = use.status = true;
@@ -83,8 +94,12 @@ bool PayloadFits(const WireHeader& header, uint64_t payload_bytes) {
       const bool frame = (header.flags & kFlagFrame) != 0;
       const uint64_t limit = frame ? cinch_compress_bound(header.bytes) : header.bytes;
       const uint64_t least = frame ? 1 : header.bytes;
-      return payload_bytes == header.count && payload_bytes >= least && payload_bytes <= limit;
+      const bool elsewhere = (header.flags & kFlagDevice) != 0;
+      return payload_bytes == (elsewhere ? 0 : header.count) && header.count >= least &&
+             header.count <= limit;
     }
+    case WireType::kShare:
+      return payload_bytes == kShareBytes && header.bytes > 0;
     default:
       return payload_bytes == 0;
   }
@@ -105,7 +120,7 @@ Status ParseWireHeader(std::span<const uint8_t> bytes, uint64_t payload_bytes, W
   if (header.magic != kWireMagic) return CINCH_ERROR_PROTOCOL;
   if (header.version != kWireVersion) return CINCH_ERROR_VERSION_MISMATCH;
   FieldUse use;
-  if (!UseOf(header.type, use) || !UnusedFieldsAreZero(header, use)) return CINCH_ERROR_PROTOCOL;
+  if (!UseOf(header, use) || !UnusedFieldsAreZero(header, use)) return CINCH_ERROR_PROTOCOL;
   if (cinch_dtype_size(static_cast<cinch_dtype>(header.dtype)) == 0) return CINCH_ERROR_PROTOCOL;
   if (use.status && (!IsKnownStatus(header.status) || header.status > 0)) {
     return CINCH_ERROR_PROTOCOL;

@@ -34,6 +34,8 @@ enum class WireType : uint8_t {
   kCredit = 11,      ///< So many messages have found their receive.
   kHeartbeat = 12,
   kGoodbye = 13,  ///< The sender closes the connection in good order.
+  kShare = 14,    ///< Names device memory that segments may be left in; the payload is its name.
+  kTaken = 15,    ///< A segment that was left there has been taken: its place is free.
 };
 
 enum WireFlags : uint8_t {
@@ -42,6 +44,8 @@ enum WireFlags : uint8_t {
   kFlagFrame = 4,    ///< kSegment: the payload is a frame; otherwise it is the bytes themselves.
   kFlagRaw = 8,      ///< kRead: the reader pins raw,
   kFlagCompressed = 16,  ///< kRead: or compressed; at most one of them.
+  kFlagDevice = 32,      ///< kReady, kRead: segments may be left in the shared device memory.
+                         ///< kSegment: the payload was left there, at `tag`.
 };
 
 /// One layout for all types; a field that a type does not use is zero.
@@ -56,8 +60,8 @@ struct WireHeader {
   uint64_t id = 0;       ///< Which message, write, read or reply of this direction.
   uint64_t bytes = 0;  ///< Size of the whole; of the segment; kDone: bytes decoded; kCredit: count.
   uint64_t offset = 0;  ///< kMessage: position in the order; kReply: id of the read;
-                        ///< kSegment: place in the whole; kDone: nanoseconds of decoding.
-  uint64_t tag = 0;     ///< kMessage.
+                        ///< kSegment, kTaken: place in the whole; kDone: nanoseconds of decoding.
+  uint64_t tag = 0;     ///< kMessage; kSegment with kFlagDevice: where in the shared memory.
   uint32_t count = 0;   ///< kWrite, kRead: pieces; kSegment: bytes of the payload.
   int32_t status = 0;   ///< kDone, kAbort, kReadFailed.
 };
@@ -71,6 +75,9 @@ struct WirePiece {
   uint64_t bytes = 0;
 };
 static_assert(sizeof(WirePiece) == 32 && std::is_trivially_copyable_v<WirePiece>);
+
+/// The payload of kShare: a DeviceExport.
+inline constexpr uint64_t kShareBytes = 104;
 
 inline constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 60;
 

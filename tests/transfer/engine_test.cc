@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine over a transport that misbehaves.
-#include <sys/socket.h>
-
 #include <atomic>
 #include <chrono>
 #include <thread>
 
-#include "transfer/engine_pair.h"
-#include "transfer/handles.h"
-#include "transfer/mock_fabric.h"
+#include "transfer/mock_pair.h"
 #include "transfer/pattern.h"
 
 namespace cinch::transfer_test {
@@ -18,74 +14,6 @@ using transfer::WireHeader;
 using transfer::WireType;
 
 constexpr size_t kMegabyte = size_t{1} << 20;
-
-transfer::Settings TestSettings() {
-  transfer::Settings settings;
-  settings.policy = policy::Mode::kCompressed;
-  settings.codec_threads = 2;
-  settings.segment_bytes = uint64_t{256} << 10;
-  settings.peer_timeout_seconds = 20;
-  settings.operation_timeout_seconds = 20;
-  return settings;
-}
-
-/// Two engines over a mock fabric, with the handshake done by hand.
-class MockPair {
- public:
-  explicit MockPair(MockFaults faults = {}, const transfer::Settings& settings = TestSettings(),
-                    const transfer::SegmentCodecFactory& codec = transfer::CreateCpuSegmentCodec)
-      : fabric_(std::move(faults)) {
-    for (Side& side : sides_) {
-      EXPECT_EQ(transfer::Engine::Create(settings, {fabric_.Factory(), codec}, side.engine),
-                CINCH_OK);
-      EXPECT_EQ(side.engine->EnsureBackend(""), CINCH_OK);
-      EXPECT_EQ(transfer::PrepareHandshake(settings, side.engine->BackendAddress(), side.local),
-                CINCH_OK);
-    }
-    int sockets[2] = {-1, -1};
-    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
-    remote_socket_.reset(sockets[1]);
-    sides_[0].Open(sides_[1], UniqueFd(sockets[0]));
-    sides_[1].Open(sides_[0], UniqueFd());
-    for (Side& side : sides_) {
-      EXPECT_TRUE(side.engine->WaitFor([&] { return side.endpoint->endpoint->greeted(); },
-                                       Deadline::After(kLongSeconds)));
-    }
-  }
-  ~MockPair() {
-    for (Side& side : sides_) side.engine->Shutdown();
-  }
-  MockPair(const MockPair&) = delete;
-  MockPair& operator=(const MockPair&) = delete;
-
-  [[nodiscard]] const EndpointHandle& left() const { return sides_[0].endpoint; }
-  [[nodiscard]] const EndpointHandle& right() const { return sides_[1].endpoint; }
-  /// Whether the left side loses its peer, whose socket closes now and who talks on, in time.
-  [[nodiscard]] bool LosesPeerByItsSocket() {
-    remote_socket_.reset();
-    return sides_[0].engine->WaitFor([&] { return !left()->endpoint->open(); },
-                                     Deadline::After(kLongSeconds));
-  }
-
- private:
-  struct Side {
-    std::shared_ptr<transfer::Engine> engine;
-    transfer::HandshakeLocal local;
-    EndpointHandle endpoint;
-
-    void Open(const Side& other, UniqueFd liveness) {
-      const transfer::HandshakePeer peer{other.local.hello, other.local.session, other.local.token,
-                                         other.local.address};
-      endpoint.reset(new cinch_endpoint{engine, nullptr});
-      EXPECT_EQ(engine->AddEndpoint(local, peer, std::move(liveness), nullptr, endpoint->endpoint),
-                CINCH_OK);
-    }
-  };
-
-  UniqueFd remote_socket_;
-  MockFabric fabric_;
-  Side sides_[2];
-};
 
 void ExpectRoundTrip(const MockPair& pair, size_t bytes) {
   const std::vector<uint8_t> sent = Pattern(bytes, bytes);

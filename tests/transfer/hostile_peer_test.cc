@@ -2,9 +2,7 @@
 // The engine against peers that know the secrets of the handshake and then break the rules.
 #include <deque>
 
-#include "transfer/engine_pair.h"
-#include "transfer/handles.h"
-#include "transfer/mock_fabric.h"
+#include "transfer/mock_pair.h"
 #include "transfer/pattern.h"
 
 namespace cinch::transfer_test {
@@ -15,23 +13,13 @@ using transfer::WireType;
 
 constexpr size_t kMegabyte = size_t{1} << 20;
 
-transfer::Settings TestSettings() {
-  transfer::Settings settings;
-  settings.policy = policy::Mode::kCompressed;
-  settings.codec_threads = 2;
-  settings.segment_bytes = uint64_t{256} << 10;
-  settings.peer_timeout_seconds = 20;
-  settings.operation_timeout_seconds = 1;
-  return settings;
-}
-
 /// A peer that sends whatever it is told, without an engine.
 class Hostile final : public transfer::BackendEvents {
  public:
   Hostile() {
-    const transfer::Settings settings = TestSettings();
+    const transfer::Settings settings = TestSettings(1);
     EXPECT_EQ(transfer::Engine::Create(
-                  settings, {fabric_.Factory(), transfer::CreateCpuSegmentCodec}, engine_),
+                  settings, {fabric_.Factory(), transfer::CreateCpuSegmentCodec, nullptr}, engine_),
               CINCH_OK);
     EXPECT_EQ(engine_->EnsureBackend(""), CINCH_OK);
     EXPECT_EQ(transfer::PrepareHandshake(settings, engine_->BackendAddress(), local_), CINCH_OK);

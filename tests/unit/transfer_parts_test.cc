@@ -203,7 +203,7 @@ TEST(RegionTable, ResolvesOnlyWhatIsOpen) {
   RegionTable table;
   std::vector<uint8_t> memory(1000);
   std::shared_ptr<RegionEntry> entry;
-  ASSERT_EQ(table.Register(memory.data(), memory.size(), CINCH_REGION_READ, entry), CINCH_OK);
+  ASSERT_EQ(table.Register(memory.data(), memory.size(), CINCH_REGION_READ, {}, entry), CINCH_OK);
   PieceList list;
   std::vector<RegionUse> uses;
   const auto resolve = [&](uint64_t id, uint64_t key, uint64_t offset, uint64_t bytes,
