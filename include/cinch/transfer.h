@@ -91,9 +91,9 @@ typedef struct cinch_engine_options {
   const char* network_devices; /**< UCX_NET_DEVICES, e.g. "lo" or "mlx5_0:1,eth0". Default: the
                                     device that carries the first address listened on or connected
                                     from; the transport listens on no other. */
-  uint32_t device_max_ctas; /**< Thread blocks of a kernel on a device, at most, to leave
-                                 multiprocessors to other work; see cinch/cuda.h. 0: as many as
-                                 fit. */
+  uint32_t device_max_ctas;    /**< Thread blocks of a kernel on a device, at most, to leave
+                                    multiprocessors to other work; see cinch/cuda.h. 0: as many as
+                                    fit. */
   int without_shared_device_memory; /**< Non-zero: data in device memory always travel through
                                          pinned host memory and the transport, never through device
                                          memory that the peer's process maps. */
@@ -176,9 +176,9 @@ typedef struct cinch_transfer_options {
                                 engine says; CINCH_NO_TIMEOUT: never. */
   cinch_callback callback; /**< Optional. */
   void* callback_data;     /**< Passed to the callback. */
-  void* stream; /**< Device memory only: a cudaStream_t after whose work, as of this call, the memory
-                     is read or written; null is the legacy default stream of the memory's device.
-                     It must not be captured. */
+  void* stream; /**< Device memory only: a cudaStream_t after whose work, as of this call, the
+                   memory is read or written; null is the legacy default stream of the memory's
+                   device. It must not be captured. */
 } cinch_transfer_options;
 
 /** Messages up to this size travel with their header, and a send completes when the buffer can be

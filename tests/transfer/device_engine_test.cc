@@ -10,8 +10,6 @@
 namespace cinch::transfer_test {
 namespace {
 
-using transfer::WireHeader;
-using transfer::WireType;
 
 constexpr size_t kMegabyte = size_t{1} << 20;
 
