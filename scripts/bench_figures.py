@@ -4,7 +4,9 @@
 import matplotlib
 from matplotlib import pyplot, ticker
 
-from bench_tables import data_text, load, size_text
+from bench_results import load, size_text
+from bench_tables import data_text
+from gpu_tables import is_plain
 
 matplotlib.use("svg")
 # The same results give the same file.
@@ -103,7 +105,59 @@ def draw_ratio(root):
     save(root, figure, "ratio")
 
 
+# The same colour for a codec in every figure.
+CODECS = {"cinch": COMPRESSED, "DietGPU": RAW, "nvCOMP ANS": "#55a868", "nvCOMP Bitcomp": "#8172b2"}
+
+
+def gpu_lines(root):
+    """bf16 N(0, 0.02), one item, default settings: what codecs are compared by."""
+    return [line for line in load(root, "gpu_codec")
+            if is_plain(line) and line["dtype"] == "bf16" and line["data"].startswith("gaussian")]
+
+
+def draw_gpu_sizes(root):
+    lines = gpu_lines(root)
+    if not lines:
+        return
+    figure, both = pyplot.subplots(1, 2, figsize=(11, 4.5), sharey=True)
+    for axes, field, title in zip(both, ("encode_gbps", "decode_gbps"), ("Encode", "Decode")):
+        for codec, color in CODECS.items():
+            mine = sorted((line["bytes"], line[field] / 1000) for line in lines
+                          if line["codec"] == codec)
+            if mine:
+                axes.plot(*zip(*mine), "o-", color=color, label=codec)
+        copies = sorted((line["bytes"], line["copy_gbps"] / 1000) for line in lines
+                        if "copy_gbps" in line)
+        axes.plot(*zip(*copies), ":", color=IDEAL, label="device copy")
+        axes.set_title(title)
+        axes.set_ylim(bottom=0)
+        size_axis(axes)
+    both[0].set_ylabel("TB/s of original bytes")
+    both[0].legend()
+    save(root, figure, "gpu_throughput_by_size")
+
+
+def draw_gpu_ratio(root):
+    lines = [line for line in gpu_lines(root) if line["bytes"] == 256 << 20]
+    if not lines:
+        return
+    figure, axes = pyplot.subplots(figsize=(8, 4.5))
+    for line in lines:
+        color = CODECS.get(line["codec"], BOUND)
+        for field, marker, name in (("encode_gbps", "o", "encode"), ("decode_gbps", "s", "decode")):
+            axes.plot(line[field] / 1000, line["kept_fraction"], marker, color=color,
+                      label=f"{line['codec']}, {name}", markersize=8)
+    axes.axhline(0.6590, color=BOUND, linestyle=":", label="bound")
+    axes.set_xlim(left=0)
+    axes.set_xlabel("TB/s of original bytes, 256 MiB of bf16")
+    axes.set_ylabel("kept fraction (lower is better)")
+    axes.legend(fontsize=8)
+    save(root, figure, "gpu_ratio_by_throughput")
+
+
 def draw(root):
+    draw_gpu_sizes(root)
+    draw_gpu_ratio(root)
     draw_p2p(root)
     draw_codec(root)
     draw_ratio(root)

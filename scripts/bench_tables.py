@@ -2,23 +2,10 @@
 """Tables of docs/benchmarks.md from bench/results: what stands between the markers
 `<!-- NAME -->` and `<!-- /NAME -->`. Used by scripts/plot."""
 
-import json
 import re
 
-
-def load(root, name):
-    """The lines of one result file; none when it is not there."""
-    path = root / "bench" / "results" / f"{name}.json"
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def size_text(size):
-    for unit, shift in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
-        if size >= 1 << shift and size % (1 << shift) == 0:
-            return f"{size >> shift} {unit}"
-    return f"{size} B" if size < 10000 else f"{size / 1e6:.2f} MB"
+import gpu_tables
+from bench_results import load, size_text, table
 
 
 def time_text(seconds):
@@ -27,11 +14,6 @@ def time_text(seconds):
     if seconds >= 1:
         return f"{seconds:.3f} s"
     return f"{seconds * 1e3:.3f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"
-
-
-def table(head, rows):
-    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
 def origin(lines):
@@ -136,14 +118,16 @@ def latency(root):
 
 PARTS = {"codec": codec, "targets": targets, "peers": peers, "models": models, "p2p": p2p,
          "latency": latency}
+# The parts that are named like their file, and those that share one.
+ALL_PARTS = {**{name: (name, make) for name, make in PARTS.items()}, **gpu_tables.PARTS}
 
 
 def write(root):
     path = root / "docs" / "benchmarks.md"
     text = path.read_text(encoding="utf-8")
-    for name, make in PARTS.items():
+    for name, (file, make) in ALL_PARTS.items():
         begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-        if not load(root, name) or begin not in text:
+        if not load(root, file) or begin not in text:
             continue
         content = f"{begin}\n{make(root)}\n{end}"
         text = re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _, new=content: new, text,

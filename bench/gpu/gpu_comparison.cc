@@ -51,6 +51,15 @@ struct Case {
   bool peers = true;
 };
 
+const std::string& DeviceName() {
+  static const std::string name = [] {
+    cudaDeviceProp properties{};
+    Check(cudaGetDeviceProperties(&properties, 0), "properties");
+    return std::string(properties.name);
+  }();
+  return name;
+}
+
 std::vector<std::byte> Gaussian(cinch_dtype dtype, uint64_t bytes) {
   std::vector<std::byte> data(bytes);
   std::atomic<uint64_t> next{0};
@@ -79,6 +88,7 @@ void PrintLine(const Case& one, const char* codec, const Speed& speed, const nlo
   nlohmann::json line = {
       {"bench", "gpu_codec"},
       {"codec", codec},
+      {"device", DeviceName()},
       {"data", one.data},
       {"dtype", cinch_dtype_name(one.dtype)},
       {"bytes", one.bytes},
@@ -151,6 +161,7 @@ void MeasureHost(std::span<const std::byte> data) {
   const auto compressed = static_cast<double>(found.compressed_bytes);
   const nlohmann::json line = {{"bench", "gpu_host_output"},
                                {"codec", "cinch"},
+                               {"device", DeviceName()},
                                {"dtype", "bf16"},
                                {"bytes", data.size()},
                                {"compressed_bytes", found.compressed_bytes},
