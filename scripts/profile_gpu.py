@@ -38,8 +38,8 @@ UNITS = {"ns": 1e-3, "nsecond": 1e-3, "us": 1, "usecond": 1, "ms": 1e3, "msecond
 
 def run_ncu(cinch, dtype, megabytes):
     metrics = [*METRICS, f"regex:{STALL}.*_per_issue_active"]
-    command = ["ncu", "--clock-control", "none", "--csv", "--page", "raw", "--metrics",
-               ",".join(metrics), "--kernel-name", "regex:^(Encode|Decode)Kernel",
+    command = ["ncu", "--clock-control", "none", "--csv", "--page", "raw",
+               "--print-kernel-base", "function", "--metrics", ",".join(metrics), "--kernel-name", "regex:^(Encode|Decode)Kernel",
                "--launch-count", "2", cinch, "bench", "codec", "--backend", "cuda", "--dtype", dtype,
                "--size", f"{megabytes}M", "--repeat", "1", "--quiet"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -61,7 +61,7 @@ def number(text):
 
 
 def line_of(units, row, dtype, megabytes):
-    line = {"bench": "gpu_profile", "kernel": row["Kernel Name"].split("(")[0], "dtype": dtype,
+    line = {"bench": "gpu_profile", "kernel": row["Kernel Name"].split("(")[0].split("::")[-1], "dtype": dtype,
             "bytes": megabytes << 20}
     for metric, name in METRICS.items():
         value = number(row.get(metric, ""))
