@@ -427,6 +427,15 @@ TEST(FrameArguments, AreChecked) {
   EXPECT_EQ(cinch_codec_create(&bad, &other), CINCH_ERROR_INVALID_ARGUMENT);
 }
 
+// Large frames are written past the caches.
+TEST(FrameThreads, ThreadsMakeTheSameLargeFrame) {
+  const Bytes input = MakeData(DataKind::kMixed, CINCH_DTYPE_AUTO, (64 << 20) + 12345, 12);
+  const Codec alone = MakeCodec(CINCH_BACKEND_CPU, 1);
+  const Codec threaded = MakeCodec(CINCH_BACKEND_CPU, 3);
+  EXPECT_EQ(Compress(threaded.get(), input, CINCH_DTYPE_BF16),
+            Compress(alone.get(), input, CINCH_DTYPE_BF16));
+}
+
 TEST(FrameThreads, SixteenHandlesWorkAtOnce) {
   std::vector<std::thread> threads;
   for (uint64_t seed = 0; seed < 16; ++seed) {

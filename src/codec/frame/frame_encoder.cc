@@ -8,9 +8,13 @@
 #include "codec/frame/frame_codec.h"
 #include "codec/frame/frame_format.h"
 #include "codec/frame/ordered_output.h"
+#include "codec/frame/stream_copy.h"
 
 namespace cinch::codec {
 namespace {
+
+/// Frames of larger inputs are in no cache when they are complete.
+constexpr uint64_t kStreamedInputBytes = uint64_t{64} << 20;
 
 BlockInput BlockOf(const FrameInput& input, uint64_t block) {
   return {input.bytes + block * format::kBlockBytes, format::BlockLength(input.size_bytes, block),
@@ -73,6 +77,7 @@ Status FrameCodec::EncodeBlocksInParallel(const FrameInput& input, FrameOutput* 
   const uint64_t batches = format::CeilDivide(blocks, kBatchBlocks);
   uint8_t* const payload = output->bytes + format::PayloadOffset(blocks);
   const uint64_t capacity_bytes = output->capacity_bytes - format::PayloadOffset(blocks);
+  const bool streamed = input.size_bytes >= kStreamedInputBytes;
   OrderedOutput placed;
   std::atomic<uint64_t> next_batch{0};
   std::atomic<uint64_t> content_hash{0};
@@ -97,7 +102,11 @@ Status FrameCodec::EncodeBlocksInParallel(const FrameInput& input, FrameOutput* 
         fits.store(false, std::memory_order_relaxed);
         continue;
       }
-      std::memcpy(payload + offset, scratch, size_bytes);
+      if (streamed) {
+        StreamCopy(payload + offset, scratch, size_bytes);
+      } else {
+        std::memcpy(payload + offset, scratch, size_bytes);
+      }
       for (uint64_t block = begin; block < end; ++block) {
         WriteIndexEntry(output->bytes, block, offset + ends[block - begin]);
       }
