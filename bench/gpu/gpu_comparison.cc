@@ -3,13 +3,12 @@
 //
 //   gpu_comparison [--nvcomp LIBRARY] [--file BF16_FILE]... [--only CODEC]
 //
+// A file is raw bf16 values or a safetensors file of bf16 tensors.
+//
 // Peers are there when the build has them (docs/benchmarks.md); each coder gets batches of chunks
 // as it wants them: nvCOMP 64 KiB, DietGPU and cinch one item, unless the case says otherwise.
 #include <atomic>
 #include <cstring>
-#include <fstream>
-#include <functional>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -17,6 +16,7 @@
 #include "bench/gpu/host_output.h"
 #include "cinch/cuda.h"
 #include "tensors/generators.h"
+#include "tensors/tensor_file.h"
 #if CINCH_BENCH_NVCOMP
 #include "bench/gpu/nvcomp_codec.h"
 #endif
@@ -75,12 +75,20 @@ std::vector<std::byte> Gaussian(cinch_dtype dtype, uint64_t bytes) {
   return data;
 }
 
+/// A raw file, or all tensors of a safetensors file one after another.
 std::vector<std::byte> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string content((std::istreambuf_iterator<char>(file)), {});
-  Require(!content.empty(), path.c_str());
-  std::vector<std::byte> data(content.size() / 16 * 16);
-  std::memcpy(data.data(), content.data(), data.size());
+  tensors::TensorFile file;
+  std::string message;
+  const Status status = tensors::TensorFile::Open(path, tensors::TensorFile::Kind::kByName,
+                                                  CINCH_DTYPE_BF16, &file, &message);
+  Require(status == CINCH_OK, message.c_str());
+  std::vector<std::byte> data;
+  for (const tensors::TensorInfo& tensor : file.tensors()) {
+    const std::span<const std::byte> bytes = file.bytes(tensor);
+    data.insert(data.end(), bytes.begin(), bytes.end());
+  }
+  Require(data.size() >= 16, "an empty file");
+  data.resize(data.size() / 16 * 16);
   return data;
 }
 
