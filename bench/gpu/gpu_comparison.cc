@@ -204,7 +204,8 @@ std::vector<Case> Bf16Cases() {
     cases.push_back(one);
   }
   for (const uint64_t item_bytes : {16384, 65536}) {
-    cases.push_back({.bytes = 1024 * kMegabyte, .item_bytes = item_bytes});
+    cases.push_back({.bytes = 1024 * kMegabyte, .item_bytes = item_bytes, .peers = false});
+    cases.push_back({.bytes = 256 * kMegabyte, .item_bytes = item_bytes});
   }
   cases.push_back({.bytes = 256 * kMegabyte, .item_bytes = 4096, .peers = false});
   return cases;
