@@ -109,6 +109,42 @@ CINCH_API cinch_status cinch_decompress(cinch_codec* codec, const void* frame, u
                                         void* output, uint64_t output_capacity_bytes,
                                         uint64_t* output_bytes);
 
+/** What a delta frame is relative to: bytes that both sides hold, as many as the original has. */
+typedef struct cinch_base {
+  const void* bytes; /**< Null when size_bytes is 0. */
+  uint64_t size_bytes;
+  uint64_t content_hash; /**< cinch_content_hash of the bytes, if hash_known. A frame that decodes to
+                              them says it, too: cinch_frame_info. */
+  int hash_known;        /**< Zero: the call finds the hash out, reading the bytes once more.
+                              Non-zero: content_hash is taken for true. Of a decoder that means
+                              that a base other than claimed is noticed by its checksums only, when
+                              output has been written. */
+} cinch_base;
+
+/** The content hash of `size_bytes` bytes (docs/format.md, section 6): what a frame of them carries
+ *  and what a delta frame knows its base by. Detects faults, proves nothing against an adversary.
+ *  OK, INVALID_ARGUMENT, TOO_LARGE, BUSY. */
+CINCH_API cinch_status cinch_content_hash(cinch_codec* codec, const void* bytes,
+                                          uint64_t size_bytes, uint64_t* content_hash);
+
+/** Compresses as cinch_compress does, relative to `base`, which has input_bytes bytes: a delta
+ *  frame, always with checksums. Elements that have not changed cost 1/8 to 1 1/8 bits. `base` may
+ *  be the input. OK, INVALID_ARGUMENT (also a base of another size), and as cinch_compress. */
+CINCH_API cinch_status cinch_compress_delta(cinch_codec* codec,
+                                            const cinch_compress_options* options,
+                                            const void* input, uint64_t input_bytes,
+                                            const cinch_base* base, void* output,
+                                            uint64_t output_capacity_bytes, uint64_t* output_bytes);
+
+/** Decompresses as cinch_decompress does, delta frames by `base`, which the output must not
+ *  overlap. With other frames, `base` is not used. cinch_decompress, or a null base, says
+ *  FRAME_BASE_MISSING of a delta frame. That and FRAME_BASE_MISMATCH leave the output untouched.
+ *  OK, FRAME_BASE_MISSING, FRAME_BASE_MISMATCH, and as cinch_decompress. */
+CINCH_API cinch_status cinch_decompress_delta(cinch_codec* codec, const void* frame,
+                                              uint64_t frame_bytes, const cinch_base* base,
+                                              void* output, uint64_t output_capacity_bytes,
+                                              uint64_t* output_bytes);
+
 /** What a frame's header and index say, without decoding it. */
 typedef struct cinch_frame_info {
   size_t struct_size; /**< Set by the caller: sizeof(cinch_frame_info). */
@@ -123,7 +159,10 @@ typedef struct cinch_frame_info {
   uint64_t constant_blocks;
   uint64_t cascade_blocks;
   uint64_t plain_bytes; /**< Bytes that are not entropy coded: residues, level-0 codes, stored. */
-  uint64_t coded_bytes; /**< Bytes whose size depends on the data: escapes. */
+  uint64_t coded_bytes; /**< Bytes whose size depends on the data: escapes, bitmaps. */
+  uint64_t sparse_blocks;
+  int is_delta;       /**< Decoding needs a base of original_bytes bytes with base_hash. */
+  uint64_t base_hash; /**< The base's content hash; 0 when is_delta is. */
 } cinch_frame_info;
 
 /** Inspects a frame of which at least the header and index are at `frame`; block counts need the
@@ -152,6 +191,15 @@ CINCH_API cinch_status cinch_compress_batch(cinch_codec* codec,
 /** Decompresses each item's frame; as above. A bad item does not affect its neighbours. */
 CINCH_API cinch_status cinch_decompress_batch(cinch_codec* codec, cinch_batch_item* items,
                                               uint64_t item_count);
+
+/** The same with a base for each item: bases[i] is item i's. One whose bytes are null is none: that
+ *  item becomes a plain frame, or must be one. */
+CINCH_API cinch_status cinch_compress_delta_batch(cinch_codec* codec,
+                                                  const cinch_compress_options* options,
+                                                  cinch_batch_item* items, const cinch_base* bases,
+                                                  uint64_t item_count);
+CINCH_API cinch_status cinch_decompress_delta_batch(cinch_codec* codec, cinch_batch_item* items,
+                                                    const cinch_base* bases, uint64_t item_count);
 
 /** The SIMD target that the CPU backend uses here: "avx512", "avx2", "neon" or "scalar". Static
  *  storage; never null; thread-safe. */

@@ -50,6 +50,32 @@ class Codec {
                             output_bytes);
   }
 
+  /// Compresses `input` relative to `base`, of the same size.
+  [[nodiscard]] Status CompressDelta(std::span<const std::byte> input,
+                                     std::span<const std::byte> base, cinch_dtype dtype,
+                                     std::span<std::byte> output, uint64_t* output_bytes) {
+    cinch_compress_options options;
+    cinch_compress_options_init(&options);
+    options.dtype = dtype;
+    const cinch_base held{base.data(), base.size(), 0, 0};
+    return cinch_compress_delta(handle_.get(), &options, input.data(), input.size(), &held,
+                                output.data(), output.size(), output_bytes);
+  }
+
+  /// Decompresses a delta frame, or any other, by `base`.
+  [[nodiscard]] Status DecompressDelta(std::span<const std::byte> frame,
+                                       std::span<const std::byte> base, std::span<std::byte> output,
+                                       uint64_t* output_bytes) {
+    const cinch_base held{base.data(), base.size(), 0, 0};
+    return cinch_decompress_delta(handle_.get(), frame.data(), frame.size(), &held, output.data(),
+                                  output.size(), output_bytes);
+  }
+
+  /// What a frame of `bytes` carries as its content hash.
+  [[nodiscard]] Status ContentHash(std::span<const std::byte> bytes, uint64_t* content_hash) {
+    return cinch_content_hash(handle_.get(), bytes.data(), bytes.size(), content_hash);
+  }
+
   /// The largest frame of `input_bytes`; 0 when they are too many for one.
   [[nodiscard]] static uint64_t Bound(uint64_t input_bytes) {
     return cinch_compress_bound(input_bytes);

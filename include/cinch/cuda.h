@@ -76,6 +76,11 @@ typedef struct cinch_cuda_options {
                            the output, and when compressing its entry of the index, are complete for
                            any observer who has seen more than i. Polled by host threads and other
                            kernels while this one runs. On an error it may stay short. */
+  const cinch_base* bases; /**< Null, or a base for each item, in the same memory as `items`; base
+                                bytes are device-accessible, their hash must be known. One whose
+                                bytes are null is none. Compression: the item becomes a delta
+                                frame, with checksums whatever `checksum` says. Decompression:
+                                what its delta frame is applied to. */
 } cinch_cuda_options;
 
 /** Fills in the defaults: null stream, all multiprocessors, checksum, items on the device, no
@@ -113,6 +118,13 @@ CINCH_API cinch_status cinch_cuda_decompress_batch(const cinch_cuda_options* opt
                                                    const cinch_cuda_item* items,
                                                    uint64_t item_count, cinch_cuda_result* results,
                                                    const cinch_cuda_scratch* scratch);
+
+/** Enqueues the content hash of `size_bytes` device-accessible bytes at `bytes`, as
+ *  cinch_content_hash gives it, into `*content_hash`, device-accessible and aligned to 8 bytes.
+ *  `bytes` may have any alignment; 16 is fastest.
+ *  OK, INVALID_ARGUMENT, TOO_LARGE, UNSUPPORTED, NO_DEVICE, DEVICE. */
+CINCH_API cinch_status cinch_cuda_content_hash(void* stream, const void* bytes, uint64_t size_bytes,
+                                               uint64_t* content_hash);
 
 /** A batch of one item on the host, whatever options->items_on_host says. */
 CINCH_API cinch_status cinch_cuda_compress(const cinch_cuda_options* options,

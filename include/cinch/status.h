@@ -37,6 +37,8 @@ typedef enum CINCH_NODISCARD cinch_status {
   CINCH_ERROR_FRAME_TRAILING = -27,  /**< Bytes follow the frame's end. */
   CINCH_ERROR_FRAME_RESERVED = -28,  /**< A reserved bit or byte is set. */
   CINCH_ERROR_FRAME_BASE_MISSING = -29, /**< A delta frame's base version is not here. */
+  CINCH_ERROR_FRAME_BASE_MISMATCH =
+      -30, /**< The base at hand is not the one that the delta frame was made from. */
 
   /* Transfer. */
   CINCH_ERROR_TIMEOUT = -40,             /**< A bounded wait ran out. */

@@ -47,6 +47,8 @@ constexpr std::array kStatusTable = {
                 "a reserved bit or byte of the frame is set"},
     StatusEntry{CINCH_ERROR_FRAME_BASE_MISSING, "CINCH_ERROR_FRAME_BASE_MISSING",
                 "the base version of a delta frame is not available"},
+    StatusEntry{CINCH_ERROR_FRAME_BASE_MISMATCH, "CINCH_ERROR_FRAME_BASE_MISMATCH",
+                "the base is not the one that the delta frame was made from"},
 
     StatusEntry{CINCH_ERROR_TIMEOUT, "CINCH_ERROR_TIMEOUT", "a bounded wait ran out"},
     StatusEntry{CINCH_ERROR_PEER_LOST, "CINCH_ERROR_PEER_LOST",

@@ -23,6 +23,7 @@ struct BlockInput {
   uint32_t dtype;         ///< A frame dtype: auto is allowed.
   uint64_t index;         ///< The block's place in its frame.
   bool checksum;
+  const uint8_t* base = nullptr;  ///< What the bytes are coded relative to; null for nothing.
 };
 
 struct EncodedBlock {
@@ -37,6 +38,7 @@ struct BlockPayload {
   uint32_t length_bytes;   ///< Original bytes, 1 to format::kBlockBytes.
   uint64_t index;
   bool checksum;
+  const uint8_t* base = nullptr;  ///< As in BlockInput; must not overlap the output.
 };
 
 /// A block codec holds no state: one object serves all threads.
@@ -51,6 +53,9 @@ class BlockCodec {
   /// BlockHash, or 0 without checksum. OK, FRAME_BLOCK, FRAME_CHECKSUM. On an error the contents
   /// of `output` are unspecified.
   virtual Status Decode(const BlockPayload& payload, uint8_t* output, uint64_t* hash) const = 0;
+
+  /// BlockHash of 1 to format::kBlockBytes bytes as block `index`.
+  virtual uint64_t Hash(const uint8_t* bytes, uint32_t length_bytes, uint64_t index) const = 0;
 };
 
 /// Plain scalar code in the order of the format document.

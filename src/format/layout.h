@@ -21,9 +21,10 @@ inline constexpr uint32_t kCodedEscape = 3;
 inline constexpr uint32_t kMaxLevel0Bits = 3;
 inline constexpr uint64_t kMaxPayloadBytes = uint64_t{1} << 36;
 inline constexpr uint8_t kFlagChecksum = 1;
+inline constexpr uint8_t kFlagDelta = 2;
 inline constexpr uint32_t kHeaderHashIndex = 0xFFFFFFFF;
 
-enum class BlockMode : uint8_t { kStored = 0, kConstant = 1, kCascade = 2 };
+enum class BlockMode : uint8_t { kStored = 0, kConstant = 1, kCascade = 2, kSparse = 4 };
 
 /// Section 2.1. Little-endian in memory, as every supported machine is.
 struct FrameHeader {
@@ -36,7 +37,8 @@ struct FrameHeader {
   uint32_t block_count;
   uint32_t block_bytes;
   uint64_t content_hash;
-  uint8_t reserved[20];
+  uint64_t base_hash;
+  uint8_t reserved[12];
   uint32_t header_hash;
 };
 static_assert(sizeof(FrameHeader) == 64);
@@ -187,6 +189,63 @@ CINCH_HOST_DEVICE constexpr CascadeLayout MakeCascadeLayout(uint32_t dtype, uint
   layout.code_offset = kResidueOffset + FieldBytes(layout.plane_bits, layout.elements);
   layout.coded_offset = layout.code_offset + FieldBytes(level0_bits, layout.elements);
   return layout;
+}
+
+/// Section 5.4: how many groups have, and how many elements are, something else than zero.
+struct SparseCounts {
+  uint16_t groups;
+  uint16_t elements;
+};
+static_assert(sizeof(SparseCounts) == 4);
+
+inline constexpr uint32_t kSparseGroup = 8;  ///< Elements of a group.
+inline constexpr uint32_t kSparseCountsOffset = 8;
+inline constexpr uint32_t kSparseBitsOffset = 12;
+
+/// Where things are in a sparse block, from its payload's start.
+struct SparseLayout {
+  uint32_t elements;      ///< m
+  uint32_t groups;        ///< G
+  uint32_t tail_bytes;    ///< n mod W
+  uint32_t bytes_offset;  ///< Of the groups' bytes; the groups' bits end here.
+  uint32_t bytes_end;
+  uint32_t inner_offset;  ///< Of the inner payload.
+  uint32_t inner_bytes;   ///< The inner payload's original bytes.
+};
+
+/// The layout of a sparse block of `length_bytes` original bytes; for untrusted counts, too.
+CINCH_HOST_DEVICE constexpr SparseLayout MakeSparseLayout(uint32_t dtype, uint32_t length_bytes,
+                                                          const SparseCounts& counts) {
+  SparseLayout layout{};
+  const uint32_t element_bytes = TraitsOf(dtype).element_bytes;
+  layout.elements = length_bytes / element_bytes;
+  layout.groups = static_cast<uint32_t>(CeilDivide(layout.elements, kSparseGroup));
+  layout.tail_bytes = length_bytes % element_bytes;
+  layout.bytes_offset = kSparseBitsOffset + static_cast<uint32_t>(CeilDivide(layout.groups, 8));
+  layout.bytes_end = layout.bytes_offset + counts.groups;
+  layout.inner_offset = static_cast<uint32_t>(AlignUp(layout.bytes_end, kPayloadUnitBytes));
+  layout.inner_bytes = counts.elements * element_bytes + layout.tail_bytes;
+  return layout;
+}
+
+/// Section 7.3: the bitmaps of `samples` elements of which `zeros` are zero, in bits.
+CINCH_HOST_DEVICE constexpr uint32_t SparseMapBits(uint32_t samples, uint32_t zeros) {
+  const uint32_t bytes = kSparseGroup * (samples - zeros);
+  return samples / 8 + (bytes < samples ? bytes : samples);
+}
+
+/// Sections 7.3 and 7.4: whether a sparse block is worth a thought.
+CINCH_HOST_DEVICE constexpr bool HasManyZeros(uint32_t samples, uint32_t zeros) {
+  return 4 * zeros >= samples;
+}
+
+/// Section 7.4, step 2. `residue_bits`: R less 8 for each plane that is zero in the whole sample.
+CINCH_HOST_DEVICE constexpr bool IsSparse(uint32_t element_bytes, uint32_t residue_bits,
+                                          uint32_t samples, uint32_t zeros, uint32_t cost_bits) {
+  const uint32_t maps = SparseMapBits(samples, zeros);
+  return HasManyZeros(samples, zeros) &&
+         (zeros * (residue_bits + 1) > maps ||
+          cost_bits + samples * residue_bits > maps + 8 * element_bytes * (samples - zeros));
 }
 
 }  // namespace cinch::format

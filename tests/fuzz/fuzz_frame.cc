@@ -38,6 +38,14 @@ cinch_codec* Cpu() {
   return codec;
 }
 
+/// What delta frames are decoded by.
+const Bytes& Base() {
+  static const Bytes base = cinch::test::MakeData(
+      cinch::test::DataKind::kGaussian, CINCH_DTYPE_BF16, 4 * cinch::format::kBlockBytes, 1);
+  return base;
+}
+cinch_base BaseOf(uint64_t size_bytes) { return {Base().data(), size_bytes, 0, 0}; }
+
 /// Makes the header plausible, since chance never finds its hash, and the claim small.
 void RepairHeader(Bytes* frame) {
   cinch::format::FrameHeader header;
@@ -45,7 +53,7 @@ void RepairHeader(Bytes* frame) {
   std::memcpy(&header, frame->data(), sizeof header);
   header.magic = cinch::format::kMagic;
   header.version = cinch::format::kVersion;
-  header.flags &= cinch::format::kFlagChecksum;
+  header.flags &= cinch::format::kFlagChecksum | cinch::format::kFlagDelta;
   header.original_bytes %= 4 * cinch::format::kBlockBytes;
   header.block_bytes = cinch::format::kBlockBytes;
   header.block_count = static_cast<uint32_t>(cinch::format::BlockCount(header.original_bytes));
@@ -53,6 +61,12 @@ void RepairHeader(Bytes* frame) {
   if (frame->size() < payload_offset) return;
   frame->resize(frame->size() - (frame->size() - payload_offset) % 16);
   header.payload_bytes = frame->size() - payload_offset;
+  header.base_hash = 0;
+  if ((header.flags & cinch::format::kFlagDelta) != 0) {
+    header.flags |= cinch::format::kFlagChecksum;
+    Require(cinch_content_hash(Cpu(), Base().data(), header.original_bytes, &header.base_hash) ==
+            CINCH_OK);
+  }
   std::memset(header.reserved, 0, sizeof header.reserved);
   std::memcpy(frame->data(), &header, sizeof header);
   const auto hash = static_cast<uint32_t>(
@@ -61,15 +75,19 @@ void RepairHeader(Bytes* frame) {
 }
 
 void DecodeBoth(const Bytes& frame) {
+  cinch::format::FrameHeader header{};
+  std::memcpy(&header, frame.data(), std::min(sizeof header, frame.size()));
+  const cinch_base base = BaseOf(std::min<uint64_t>(header.original_bytes, Base().size()));
   Bytes by_reference(4 * cinch::format::kBlockBytes);
   Bytes by_cpu(by_reference.size());
   uint64_t reference_bytes = 0;
   uint64_t cpu_bytes = 0;
   const cinch_status reference_status =
-      cinch_decompress(Reference(), frame.data(), frame.size(), by_reference.data(),
-                       by_reference.size(), &reference_bytes);
+      cinch_decompress_delta(Reference(), frame.data(), frame.size(), &base, by_reference.data(),
+                             by_reference.size(), &reference_bytes);
   const cinch_status cpu_status =
-      cinch_decompress(Cpu(), frame.data(), frame.size(), by_cpu.data(), by_cpu.size(), &cpu_bytes);
+      cinch_decompress_delta(Cpu(), frame.data(), frame.size(), &base, by_cpu.data(), by_cpu.size(),
+                             &cpu_bytes);
   Require(reference_status == cpu_status);
   if (cpu_status != CINCH_OK) return;
   Require(reference_bytes == cpu_bytes);

@@ -34,18 +34,20 @@ enum class DataKind {
   kWide,         ///< level0_bits 3.
   kZeroPlanes,   ///< Low residue bytes are zero.
   kFarOutliers,  ///< Raw symbols outside the codebook's range.
-  kSparse,       ///< Half exact zeroes: the fourth shape.
+  kSparse,       ///< Half exact zeroes: sparse blocks.
+  kFewZeros,     ///< A sixth exact zeroes, too few for sparse blocks: the fourth shape.
+  kScattered,    ///< One of a hundred elements is not zero: most groups are empty.
   kMixed,        ///< Another dtype every few blocks.
 };
 inline constexpr DataKind kAllDataKinds[] = {
     DataKind::kGaussian, DataKind::kRandom, DataKind::kZeros,      DataKind::kOneExponent,
     DataKind::kSpiky,    DataKind::kWide,   DataKind::kZeroPlanes, DataKind::kFarOutliers,
-    DataKind::kSparse,   DataKind::kMixed};
+    DataKind::kSparse,   DataKind::kFewZeros, DataKind::kScattered,  DataKind::kMixed};
 
 inline std::string NameOf(DataKind kind) {
   constexpr const char* kNames[] = {"gaussian", "random", "zeros",       "one_exponent",
                                     "spiky",    "wide",   "zero_planes", "far_outliers",
-                                    "sparse",   "mixed"};
+                                    "sparse",   "few_zeros", "scattered", "mixed"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -64,6 +66,10 @@ inline double Draw(DataKind kind, std::mt19937_64& random) {
                         static_cast<int>(uniform(8)) - 6);
     case DataKind::kSparse:
       return uniform(2) == 0 ? 0.0 : normal(random);
+    case DataKind::kFewZeros:
+      return uniform(6) == 0 ? 0.0 : normal(random);
+    case DataKind::kScattered:
+      return uniform(100) == 0 ? normal(random) : 0.0;
     case DataKind::kFarOutliers:
       return uniform(50) == 0 ? std::ldexp(normal(random), static_cast<int>(uniform(200)) - 100)
                               : normal(random);
@@ -144,6 +150,19 @@ inline std::vector<uint8_t> MakeData(DataKind kind, cinch_dtype dtype, size_t si
   }
   bytes.resize(size_bytes);
   return bytes;
+}
+
+/// `base` with `percent` % of its elements of `element_bytes` bytes changed in their lower half.
+inline std::vector<uint8_t> ChangeSome(std::vector<uint8_t> base, size_t element_bytes,
+                                       uint64_t percent, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (size_t at = 0; at + element_bytes <= base.size(); at += element_bytes) {
+    if (random() % 100 >= percent) continue;
+    for (size_t i = 0; i < (element_bytes + 1) / 2; ++i) {
+      base[at + i] = static_cast<uint8_t>(base[at + i] ^ random());
+    }
+  }
+  return base;
 }
 
 }  // namespace cinch::test

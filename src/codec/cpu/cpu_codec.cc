@@ -13,6 +13,9 @@ class CpuCodec final : public BlockCodec {
   Status Decode(const BlockPayload& payload, uint8_t* output, uint64_t* hash) const override {
     return cpu::ActiveKernels().decode(payload, output, hash);
   }
+  uint64_t Hash(const uint8_t* bytes, uint32_t length_bytes, uint64_t index) const override {
+    return cpu::ActiveKernels().hash(bytes, length_bytes, index);
+  }
 };
 
 }  // namespace

@@ -31,7 +31,8 @@ bool Allows(SimdTarget limit, SimdTarget target) {
 }
 
 BlockKernels KernelsOf(const Target& target) {
-  return {target.name, EncoderFor(target.highway_target), DecoderFor(target.highway_target)};
+  return {target.name, EncoderFor(target.highway_target), DecoderFor(target.highway_target),
+          HasherFor(target.highway_target)};
 }
 
 const BlockKernels* Choose(SimdTarget limit) {

@@ -22,6 +22,7 @@ struct BlockKernels {
   const char* name;
   EncodeFunction encode;
   DecodeFunction decode;
+  HashFunction hash;
 };
 
 const BlockKernels& ActiveKernels();

@@ -18,6 +18,7 @@
 #include "codec/cpu/loose_elements.h"
 #include "codec/cpu/memory_stream.h"
 #include "codec/cpu/planes-inl.h"
+#include "codec/cpu/sparse-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace cinch::codec::cpu {
@@ -262,13 +263,57 @@ Status DecodeByMode(const BlockPayload& payload, const format::BlockHeader& head
   return CINCH_ERROR_FRAME_BLOCK;
 }
 
+/// Section 5.4. A vector past the map is read, which may not be there: the map is copied.
+Status DecodeSparse(const BlockPayload& payload, const format::BlockHeader& header,
+                    uint8_t* output) {
+  if (!format::IsBlockDtype(header.dtype) || header.level0_bits != 0 || header.zero_planes != 0) {
+    return CINCH_ERROR_FRAME_BLOCK;
+  }
+  format::SparseCounts counts;
+  std::memcpy(&counts, payload.bytes + format::kSparseCountsOffset, sizeof counts);
+  const format::SparseLayout layout =
+      format::MakeSparseLayout(header.dtype, payload.length_bytes, counts);
+  if (layout.elements == 0 || counts.groups > layout.groups || counts.elements > layout.elements ||
+      layout.inner_bytes == 0 ||
+      payload.payload_bytes < layout.inner_offset + format::kPayloadUnitBytes ||
+      payload.payload_bytes >= format::StoredPayloadBytes(payload.length_bytes) ||
+      !MapIsValid(payload.bytes, layout, counts) ||
+      !AllZero(payload.bytes + layout.bytes_end, payload.bytes + layout.inner_offset)) {
+    return CINCH_ERROR_FRAME_BLOCK;
+  }
+  const BlockPayload inner_payload{payload.bytes + layout.inner_offset,
+                                   payload.payload_bytes - layout.inner_offset, layout.inner_bytes,
+                                   0, false};
+  format::BlockHeader inner_header;
+  std::memcpy(&inner_header, inner_payload.bytes, sizeof inner_header);
+  const bool cascade = inner_header.mode == static_cast<uint8_t>(format::BlockMode::kCascade);
+  if (inner_header.checksum != 0 || (cascade && inner_header.dtype != header.dtype)) {
+    return CINCH_ERROR_FRAME_BLOCK;
+  }
+  BlockBytes inner;
+  const Status status = DecodeByMode(inner_payload, inner_header, inner.at);
+  if (status != CINCH_OK) return status;
+  ElementMap list;
+  ElementMap map;
+  std::memcpy(list.at, payload.bytes + layout.bytes_offset, counts.groups);
+  UnpackMap(payload.bytes + format::kSparseBitsOffset, layout.groups, list.at, &map);
+  const uint32_t element_bytes = format::TraitsOf(header.dtype).element_bytes;
+  ScatterElementsOf(element_bytes, inner.at, map, layout.elements, output);
+  std::memcpy(output + payload.length_bytes - layout.tail_bytes,
+              inner.at + layout.inner_bytes - layout.tail_bytes, layout.tail_bytes);
+  return CINCH_OK;
+}
+
 }  // namespace
 
 Status DecodeBlock(const BlockPayload& payload, uint8_t* output, uint64_t* hash) {
   format::BlockHeader header;
   std::memcpy(&header, payload.bytes, sizeof header);
-  const Status status = DecodeByMode(payload, header, output);
+  const bool sparse = header.mode == static_cast<uint8_t>(format::BlockMode::kSparse);
+  const Status status =
+      sparse ? DecodeSparse(payload, header, output) : DecodeByMode(payload, header, output);
   if (status != CINCH_OK) return status;
+  if (payload.base != nullptr) XorInto(output, payload.base, payload.length_bytes, output);
   *hash = payload.checksum ? HashBlock(output, payload.length_bytes, payload.index) : 0;
   return static_cast<uint32_t>(*hash) == header.checksum ? CINCH_OK : CINCH_ERROR_FRAME_CHECKSUM;
 }

@@ -82,9 +82,27 @@ inline SymbolCounts FoldCounts(const SymbolCounts& bytes) {
   return folded;
 }
 
+/// The choice for a block with many zero bytes: sparse estimates count, and there are no
+/// shortcuts.
+inline uint32_t ChooseDtypeWithZeros(const BlockInput& input) {
+  DtypeChooser chooser;
+  for (const uint32_t dtype : kAutoDtypes) {
+    if (format::TraitsOf(dtype).element_bytes > input.length_bytes) continue;
+    SymbolCounts counts;
+    CountDetectionSample(dtype, input.bytes, input.length_bytes, &counts);
+    const uint32_t zeros = CountDetectionZeros(dtype, input.bytes, input.length_bytes);
+    chooser.Consider(dtype, counts, DetectionZeroPlanes(dtype, input.bytes, input.length_bytes),
+                     SparseEstimate(dtype, counts.total, zeros));
+  }
+  return chooser.best_dtype();
+}
+
 /// The dtype that `input`'s block is coded with.
 inline uint32_t ChooseDtype(const BlockInput& input) {
   if (input.dtype != CINCH_DTYPE_AUTO) return input.dtype;
+  SymbolCounts bytes;
+  CountDetectionSample(CINCH_DTYPE_BYTES, input.bytes, input.length_bytes, &bytes);
+  if (format::HasManyZeros(bytes.total, bytes.count[0])) return ChooseDtypeWithZeros(input);
   DtypeDetector detector;
   for (const uint32_t dtype : kAutoDtypes) {
     const format::DtypeTraits traits = format::TraitsOf(dtype);
@@ -98,8 +116,6 @@ inline uint32_t ChooseDtype(const BlockInput& input) {
     detector.Consider(dtype, counts, zero_planes);
   }
   // Dtypes of one byte see the same samples.
-  SymbolCounts bytes;
-  CountDetectionSample(CINCH_DTYPE_BYTES, input.bytes, input.length_bytes, &bytes);
   detector.Consider(CINCH_DTYPE_FP8_E4M3FN, FoldCounts<3, 4>(bytes), 0);
   detector.Consider(CINCH_DTYPE_FP8_E5M2, FoldCounts<2, 5>(bytes), 0);
   detector.Consider(CINCH_DTYPE_BYTES, bytes, 0);

@@ -20,6 +20,7 @@
 #include "codec/cpu/memory_stream.h"
 #include "codec/cpu/planes-inl.h"
 #include "codec/cpu/sample.h"
+#include "codec/cpu/sparse-inl.h"
 #include "codec/plan/codebook.h"
 #include "codec/plan/dtype_choice.h"
 
@@ -195,10 +196,20 @@ class CascadeEncoder {
   ListBytes list_;  ///< What escaped the level above.
 };
 
-/// Steps 1 to 3 of section 7.4.
-enum class Verdict { kStored, kConstant, kCascade };
+/// Steps 1 to 5 of section 7.4.
+enum class Verdict { kStored, kConstant, kCascade, kSparse };
 
-Verdict PlanBlock(const BlockInput& input, CascadePlan* plan) {
+/// Step 2, for a block whose codebook has been chosen.
+bool PlanSparse(const BlockInput& input, const CascadePlan& plan, const SymbolCounts& counts) {
+  if (!format::HasManyZeros(counts.total, counts.count[0])) return false;
+  const format::DtypeTraits traits = format::TraitsOf(plan.dtype);
+  return format::IsSparse(
+      traits.element_bytes, traits.residue_bits - 8 * format::CountBits(plan.zero_planes),
+      counts.total, CountSampleZeros(plan.dtype, input.bytes, input.length_bytes),
+      static_cast<uint32_t>(plan.choice.cost_bits));
+}
+
+Verdict PlanBlock(const BlockInput& input, bool allow_sparse, CascadePlan* plan) {
   const uint32_t dtype = plan->dtype;
   const format::DtypeTraits traits = format::TraitsOf(dtype);
   if (input.length_bytes < traits.element_bytes) {
@@ -212,6 +223,7 @@ Verdict PlanBlock(const BlockInput& input, CascadePlan* plan) {
   // A plane that is not zero in the sample is not zero: mostly there is nothing to scan for.
   const uint32_t sample_zero_planes = SampleZeroPlanes(dtype, input.bytes, input.length_bytes);
   plan->zero_planes = sample_zero_planes;
+  if (allow_sparse && PlanSparse(input, *plan, counts)) return Verdict::kSparse;
   if (plan->choice.single_symbol || sample_zero_planes != 0) {
     const ElementBits bits = FunctionsOf(dtype).scan(input.bytes, input.length_bytes);
     plan->zero_planes = ZeroPlanesOf(bits.any, dtype);
@@ -243,6 +255,73 @@ EncodedBlock EncodeCascade(const BlockInput& input, const CascadePlan& plan, uin
   return {payload_bytes, hash};
 }
 
+EncodedBlock EncodeAs(const BlockInput& input, uint32_t dtype, bool allow_sparse, uint64_t hash,
+                      uint8_t* payload);
+
+/// A sparse block, or the block stored when that is not larger.
+EncodedBlock EncodeSparse(const BlockInput& input, uint32_t dtype, uint64_t hash,
+                          uint8_t* payload) {
+  const uint32_t element_bytes = format::TraitsOf(dtype).element_bytes;
+  const uint32_t elements = input.length_bytes / element_bytes;
+  ElementMap map;
+  BlockBytes inner;
+  const uint32_t gathered = GatherElementsOf(element_bytes, input.bytes, elements, inner.at, &map);
+  const auto groups = static_cast<uint32_t>(format::CeilDivide(elements, format::kSparseGroup));
+  const uint32_t bytes = PackMap(map, groups, payload + format::kSparseBitsOffset);
+  const format::SparseCounts counts{static_cast<uint16_t>(bytes),
+                                    static_cast<uint16_t>(gathered / element_bytes)};
+  const format::SparseLayout layout = format::MakeSparseLayout(dtype, input.length_bytes, counts);
+  std::memcpy(inner.at + gathered, input.bytes + input.length_bytes - layout.tail_bytes,
+              layout.tail_bytes);
+
+  // Not in place: should zeros be rarer than in the sample, there might be no room.
+  alignas(64) uint8_t inner_payload[kEncodeCapacityBytes];
+  BlockInput inner_input = input;
+  inner_input.bytes = inner.at;
+  inner_input.length_bytes = layout.inner_bytes;
+  const uint32_t inner_size = EncodeAs(inner_input, dtype, false, 0, inner_payload).payload_bytes;
+  const uint32_t payload_bytes = layout.inner_offset + inner_size;
+  if (payload_bytes >= format::StoredPayloadBytes(input.length_bytes)) {
+    return StoreBlock(input, hash, payload);
+  }
+  format::BlockHeader header{};
+  header.checksum = static_cast<uint32_t>(hash);
+  header.mode = static_cast<uint8_t>(format::BlockMode::kSparse);
+  header.dtype = static_cast<uint8_t>(dtype);
+  std::memcpy(payload, &header, sizeof header);
+  std::memcpy(payload + format::kSparseCountsOffset, &counts, sizeof counts);
+  std::memset(payload + layout.bytes_end, 0, layout.inner_offset - layout.bytes_end);
+  std::memcpy(payload + layout.inner_offset, inner_payload, inner_size);
+  return {payload_bytes, hash};
+}
+
+/// Section 7.4: the bytes as they are.
+EncodedBlock EncodeAs(const BlockInput& input, uint32_t dtype, bool allow_sparse, uint64_t hash,
+                      uint8_t* payload) {
+  CascadePlan plan{};
+  plan.dtype = dtype;
+  switch (PlanBlock(input, allow_sparse, &plan)) {
+    case Verdict::kConstant:
+      return StoreConstant(input, hash, payload);
+    case Verdict::kCascade:
+      return EncodeCascade(input, plan, hash, payload);
+    case Verdict::kSparse:
+      return EncodeSparse(input, dtype, hash, payload);
+    case Verdict::kStored:
+      break;
+  }
+  return StoreBlock(input, hash, payload);
+}
+
+/// Codes the difference from the base.
+EncodedBlock EncodeDelta(const BlockInput& input, uint64_t hash, uint8_t* payload) {
+  BlockBytes difference;
+  XorInto(input.bytes, input.base, input.length_bytes, difference.at);
+  BlockInput coded = input;
+  coded.bytes = difference.at;
+  return EncodeAs(coded, ChooseDtype(coded), true, hash, payload);
+}
+
 }  // namespace
 
 EncodedBlock EncodeBlock(const BlockInput& input, uint8_t* payload) {
@@ -253,17 +332,13 @@ EncodedBlock EncodeBlock(const BlockInput& input, uint8_t* payload) {
   } else {
     TouchForReading(input.bytes, input.length_bytes);
   }
-  CascadePlan plan{};
-  plan.dtype = ChooseDtype(input);
-  switch (PlanBlock(input, &plan)) {
-    case Verdict::kConstant:
-      return StoreConstant(input, hash, payload);
-    case Verdict::kCascade:
-      return EncodeCascade(input, plan, hash, payload);
-    case Verdict::kStored:
-      break;
-  }
-  return StoreBlock(input, hash, payload);
+  if (input.base != nullptr) return EncodeDelta(input, hash, payload);
+  return EncodeAs(input, ChooseDtype(input), true, hash, payload);
+}
+
+/// For bytes that are not coded.
+uint64_t HashBytes(const uint8_t* bytes, uint32_t length_bytes, uint64_t index) {
+  return HashBlock(bytes, length_bytes, index);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -290,6 +365,29 @@ EncodeFunction EncoderFor(int64_t target) {
 #if HWY_TARGETS & HWY_EMU128
     case HWY_EMU128:
       return N_EMU128::EncodeBlock;
+#endif
+    default:
+      return nullptr;
+  }
+}
+
+HashFunction HasherFor(int64_t target) {
+  switch (target) {
+#if HWY_TARGETS & HWY_AVX3_DL
+    case HWY_AVX3_DL:
+      return N_AVX3_DL::HashBytes;
+#endif
+#if HWY_TARGETS & HWY_AVX2
+    case HWY_AVX2:
+      return N_AVX2::HashBytes;
+#endif
+#if HWY_TARGETS & HWY_NEON
+    case HWY_NEON:
+      return N_NEON::HashBytes;
+#endif
+#if HWY_TARGETS & HWY_EMU128
+    case HWY_EMU128:
+      return N_EMU128::HashBytes;
 #endif
     default:
       return nullptr;

@@ -105,18 +105,33 @@ uint32_t ZeroPlanes(const uint8_t* bytes, uint32_t length_bytes) {
   return zero_planes;
 }
 
+template <uint32_t kDtype, typename Set>
+uint32_t CountZeros(const uint8_t* bytes, uint32_t length_bytes) {
+  constexpr uint32_t kBytes = Element<kDtype>::kBytes;
+  const uint32_t elements = length_bytes / kBytes;
+  uint32_t zeros = 0;
+  for (uint32_t first = 0; first < elements; first += Set::kPeriod) {
+    const uint32_t j = Set::At(first);
+    if (j < elements && LoadRaw<kDtype>(bytes + size_t{j} * kBytes) == 0) ++zeros;
+  }
+  return zeros;
+}
+
 struct SampleFunctions {
   void (*count)(const uint8_t* bytes, uint32_t length_bytes, SymbolCounts* counts);
   void (*count_detection)(const uint8_t* bytes, uint32_t length_bytes, SymbolCounts* counts);
   uint32_t (*zero_planes)(const uint8_t* bytes, uint32_t length_bytes);
   uint32_t (*detection_zero_planes)(const uint8_t* bytes, uint32_t length_bytes);
+  uint32_t (*zeros)(const uint8_t* bytes, uint32_t length_bytes);
+  uint32_t (*detection_zeros)(const uint8_t* bytes, uint32_t length_bytes);
 };
 
 template <uint32_t kDtype>
 struct SampleFunctionsOf {
-  static constexpr SampleFunctions kValue = {CountFullSample<kDtype>, CountDetection<kDtype>,
-                                             ZeroPlanes<kDtype, FullSample>,
-                                             ZeroPlanes<kDtype, DetectionSample>};
+  static constexpr SampleFunctions kValue = {
+      CountFullSample<kDtype>,        CountDetection<kDtype>,
+      ZeroPlanes<kDtype, FullSample>, ZeroPlanes<kDtype, DetectionSample>,
+      CountZeros<kDtype, FullSample>, CountZeros<kDtype, DetectionSample>};
 };
 
 SampleFunctions FunctionsOf(uint32_t dtype) {
@@ -141,6 +156,14 @@ void CountDetectionSample(uint32_t dtype, const uint8_t* bytes, uint32_t length_
 
 uint32_t DetectionZeroPlanes(uint32_t dtype, const uint8_t* bytes, uint32_t length_bytes) {
   return FunctionsOf(dtype).detection_zero_planes(bytes, length_bytes);
+}
+
+uint32_t CountSampleZeros(uint32_t dtype, const uint8_t* bytes, uint32_t length_bytes) {
+  return FunctionsOf(dtype).zeros(bytes, length_bytes);
+}
+
+uint32_t CountDetectionZeros(uint32_t dtype, const uint8_t* bytes, uint32_t length_bytes) {
+  return FunctionsOf(dtype).detection_zeros(bytes, length_bytes);
 }
 
 }  // namespace cinch::codec::cpu

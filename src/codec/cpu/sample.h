@@ -17,9 +17,13 @@ void CountSample(uint32_t dtype, const uint8_t* bytes, uint32_t length_bytes, Sy
 /// first few samples tell.
 uint32_t SampleZeroPlanes(uint32_t dtype, const uint8_t* bytes, uint32_t length_bytes);
 
+/// How many samples are elements that are zero.
+uint32_t CountSampleZeros(uint32_t dtype, const uint8_t* bytes, uint32_t length_bytes);
+
 /// The same for the detection sample.
 void CountDetectionSample(uint32_t dtype, const uint8_t* bytes, uint32_t length_bytes,
                           SymbolCounts* counts);
 uint32_t DetectionZeroPlanes(uint32_t dtype, const uint8_t* bytes, uint32_t length_bytes);
+uint32_t CountDetectionZeros(uint32_t dtype, const uint8_t* bytes, uint32_t length_bytes);
 
 }  // namespace cinch::codec::cpu

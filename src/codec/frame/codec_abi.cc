@@ -2,6 +2,7 @@
 // The C ABI of cinch/codec.h.
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <new>
 
@@ -55,16 +56,49 @@ Status CheckBuffers(const void* input, uint64_t input_bytes, const void* output,
                                                                     : CINCH_OK;
 }
 
-Status CheckCompress(const cinch_batch_item& item) {
-  if (!format::IsFrameDtype(static_cast<uint32_t>(item.dtype))) {
-    return CINCH_ERROR_INVALID_ARGUMENT;
-  }
-  return CheckBuffers(item.input, item.input_bytes, item.output, item.output_capacity_bytes);
+constexpr cinch_base kNoBase = {nullptr, 0, 0, 1};
+
+/// The checks that both directions have.
+Status CheckItem(const cinch_batch_item& item, const cinch_base& base) {
+  if (base.bytes == nullptr && base.size_bytes != 0) return CINCH_ERROR_INVALID_ARGUMENT;
+  CINCH_RETURN_IF_ERROR(
+      CheckBuffers(item.input, item.input_bytes, item.output, item.output_capacity_bytes));
+  return Overlap(base.bytes, base.size_bytes, item.output, item.output_capacity_bytes)
+             ? CINCH_ERROR_OVERLAP
+             : CINCH_OK;
 }
 
-FrameInput InputOf(const cinch_batch_item& item, bool checksum) {
-  return {static_cast<const uint8_t*>(item.input), item.input_bytes,
-          static_cast<uint32_t>(item.dtype), checksum};
+Status CheckCompress(const cinch_batch_item& item, const cinch_base& base) {
+  const bool delta = base.bytes != nullptr;
+  if (!format::IsFrameDtype(static_cast<uint32_t>(item.dtype)) ||
+      (delta && base.size_bytes != item.input_bytes)) {
+    return CINCH_ERROR_INVALID_ARGUMENT;
+  }
+  return CheckItem(item, base);
+}
+
+/// Whether a frame may be a delta frame: whether its base's hash is worth finding out.
+bool MayBeDelta(const cinch_batch_item& item) {
+  constexpr uint64_t kFlags = offsetof(format::FrameHeader, flags);
+  const auto* frame = static_cast<const uint8_t*>(item.input);
+  return item.input_bytes > kFlags && (frame[kFlags] & format::kFlagDelta) != 0;
+}
+
+/// `hash(bytes, size_bytes)` finds out what is not known.
+template <typename Hash>
+FrameBase BaseOf(const cinch_base& base, Hash hash) {
+  const auto* bytes = static_cast<const uint8_t*>(base.bytes);
+  return {bytes, base.size_bytes,
+          base.hash_known != 0 ? base.content_hash : hash(bytes, base.size_bytes)};
+}
+
+FrameInput InputOf(const cinch_batch_item& item, bool checksum, const FrameBase& base) {
+  return {static_cast<const uint8_t*>(item.input),
+          item.input_bytes,
+          static_cast<uint32_t>(item.dtype),
+          checksum || base.bytes != nullptr,
+          base.bytes,
+          base.bytes == nullptr ? 0 : base.content_hash};
 }
 
 FrameOutput OutputOf(const cinch_batch_item& item) {
@@ -148,6 +182,18 @@ uint64_t cinch_compress_bound(uint64_t input_bytes) {
   return input_bytes > CINCH_MAX_FRAME_INPUT_BYTES ? 0 : cinch::format::FrameBound(input_bytes);
 }
 
+cinch_status cinch_content_hash(cinch_codec* codec, const void* bytes, uint64_t size_bytes,
+                                uint64_t* content_hash) {
+  if (codec == nullptr || content_hash == nullptr || (bytes == nullptr && size_bytes != 0)) {
+    return CINCH_ERROR_INVALID_ARGUMENT;
+  }
+  if (size_bytes > CINCH_MAX_FRAME_INPUT_BYTES) return CINCH_ERROR_TOO_LARGE;
+  const BusyGuard guard(codec);
+  if (!guard.acquired()) return CINCH_ERROR_BUSY;
+  *content_hash = codec->frames->ContentHash(static_cast<const uint8_t*>(bytes), size_bytes);
+  return CINCH_OK;
+}
+
 cinch_status cinch_compress(cinch_codec* codec, const cinch_compress_options* options,
                             const void* input, uint64_t input_bytes, void* output,
                             uint64_t output_capacity_bytes, uint64_t* output_bytes) {
@@ -159,19 +205,46 @@ cinch_status cinch_compress(cinch_codec* codec, const cinch_compress_options* op
   return CINCH_OK;
 }
 
+cinch_status cinch_compress_delta(cinch_codec* codec, const cinch_compress_options* options,
+                                  const void* input, uint64_t input_bytes, const cinch_base* base,
+                                  void* output, uint64_t output_capacity_bytes,
+                                  uint64_t* output_bytes) {
+  if (output_bytes == nullptr || base == nullptr || base->size_bytes != input_bytes) {
+    return CINCH_ERROR_INVALID_ARGUMENT;
+  }
+  const cinch_dtype dtype = options == nullptr ? CINCH_DTYPE_AUTO : options->dtype;
+  cinch_batch_item item{input, input_bytes, output, output_capacity_bytes, 0, dtype, CINCH_OK};
+  CINCH_RETURN_IF_ERROR(cinch_compress_delta_batch(codec, options, &item, base, 1));
+  *output_bytes = item.output_bytes;
+  return CINCH_OK;
+}
+
 cinch_status cinch_decompress(cinch_codec* codec, const void* frame, uint64_t frame_bytes,
                               void* output, uint64_t output_capacity_bytes,
                               uint64_t* output_bytes) {
+  return cinch_decompress_delta(codec, frame, frame_bytes, nullptr, output, output_capacity_bytes,
+                                output_bytes);
+}
+
+cinch_status cinch_decompress_delta(cinch_codec* codec, const void* frame, uint64_t frame_bytes,
+                                    const cinch_base* base, void* output,
+                                    uint64_t output_capacity_bytes, uint64_t* output_bytes) {
   if (output_bytes == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
   cinch_batch_item item{frame, frame_bytes,       output,  output_capacity_bytes,
                         0,     CINCH_DTYPE_BYTES, CINCH_OK};
-  CINCH_RETURN_IF_ERROR(cinch_decompress_batch(codec, &item, 1));
+  CINCH_RETURN_IF_ERROR(cinch_decompress_delta_batch(codec, &item, base, 1));
   *output_bytes = item.output_bytes;
   return CINCH_OK;
 }
 
 cinch_status cinch_compress_batch(cinch_codec* codec, const cinch_compress_options* options,
                                   cinch_batch_item* items, uint64_t item_count) {
+  return cinch_compress_delta_batch(codec, options, items, nullptr, item_count);
+}
+
+cinch_status cinch_compress_delta_batch(cinch_codec* codec, const cinch_compress_options* options,
+                                        cinch_batch_item* items, const cinch_base* bases,
+                                        uint64_t item_count) {
   cinch_compress_options chosen;
   cinch_compress_options_init(&chosen);
   if (options != nullptr) chosen = *options;
@@ -183,54 +256,78 @@ cinch_status cinch_compress_batch(cinch_codec* codec, const cinch_compress_optio
   if (!guard.acquired()) return CINCH_ERROR_BUSY;
   FrameCodec& frames = *codec->frames;
   const bool checksum = chosen.checksum != 0;
-  const auto encode = [&](cinch_batch_item* item, auto&& run) noexcept {
+  const auto encode = [&](cinch_batch_item* item, auto&& hash, auto&& run) noexcept {
+    const cinch_base& base = bases == nullptr ? kNoBase : bases[item - items];
     FrameOutput output = OutputOf(*item);
-    cinch::Status status = CheckCompress(*item);
-    if (status == CINCH_OK) status = run(InputOf(*item, checksum), &output);
+    cinch::Status status = CheckCompress(*item, base);
+    if (status == CINCH_OK) status = run(InputOf(*item, checksum, BaseOf(base, hash)), &output);
     Conclude(status, output, item);
   };
   return ForEachItem(
       frames, items, item_count,
       [&](cinch_batch_item* item) noexcept {
-        encode(item, [&](const FrameInput& input, FrameOutput* output) {
-          return frames.Encode(input, output);
-        });
+        encode(
+            item,
+            [&](const uint8_t* bytes, uint64_t size) { return frames.ContentHash(bytes, size); },
+            [&](const FrameInput& input, FrameOutput* output) {
+              return frames.Encode(input, output);
+            });
       },
       [&](cinch_batch_item* item, uint32_t worker) noexcept {
-        encode(item, [&](const FrameInput& input, FrameOutput* output) {
-          return frames.EncodeAlone(input, output, worker);
-        });
+        encode(
+            item,
+            [&](const uint8_t* bytes, uint64_t size) {
+              return frames.ContentHashAlone(bytes, size);
+            },
+            [&](const FrameInput& input, FrameOutput* output) {
+              return frames.EncodeAlone(input, output, worker);
+            });
       });
 }
 
 cinch_status cinch_decompress_batch(cinch_codec* codec, cinch_batch_item* items,
                                     uint64_t item_count) {
+  return cinch_decompress_delta_batch(codec, items, nullptr, item_count);
+}
+
+cinch_status cinch_decompress_delta_batch(cinch_codec* codec, cinch_batch_item* items,
+                                          const cinch_base* bases, uint64_t item_count) {
   if (codec == nullptr || (items == nullptr && item_count != 0)) {
     return CINCH_ERROR_INVALID_ARGUMENT;
   }
   const BusyGuard guard(codec);
   if (!guard.acquired()) return CINCH_ERROR_BUSY;
   FrameCodec& frames = *codec->frames;
-  const auto decode = [&](cinch_batch_item* item, auto&& run) noexcept {
+  const auto decode = [&](cinch_batch_item* item, auto&& hash, auto&& run) noexcept {
+    cinch_base base = bases == nullptr ? kNoBase : bases[item - items];
     FrameOutput output = OutputOf(*item);
-    cinch::Status status =
-        CheckBuffers(item->input, item->input_bytes, item->output, item->output_capacity_bytes);
+    cinch::Status status = CheckItem(*item, base);
     if (status == CINCH_OK) {
-      status = run(static_cast<const uint8_t*>(item->input), item->input_bytes, &output);
+      if (!MayBeDelta(*item)) base = kNoBase;
+      status = run(static_cast<const uint8_t*>(item->input), item->input_bytes, BaseOf(base, hash),
+                   &output);
     }
     Conclude(status, output, item);
   };
   return ForEachItem(
       frames, items, item_count,
       [&](cinch_batch_item* item) noexcept {
-        decode(item, [&](const uint8_t* frame, uint64_t frame_bytes, FrameOutput* output) {
-          return frames.Decode(frame, frame_bytes, output);
-        });
+        decode(
+            item,
+            [&](const uint8_t* bytes, uint64_t size) { return frames.ContentHash(bytes, size); },
+            [&](const uint8_t* frame, uint64_t frame_bytes, const FrameBase& base,
+                FrameOutput* output) { return frames.Decode(frame, frame_bytes, base, output); });
       },
       [&](cinch_batch_item* item, uint32_t) noexcept {
-        decode(item, [&](const uint8_t* frame, uint64_t frame_bytes, FrameOutput* output) {
-          return frames.DecodeAlone(frame, frame_bytes, output);
-        });
+        decode(
+            item,
+            [&](const uint8_t* bytes, uint64_t size) {
+              return frames.ContentHashAlone(bytes, size);
+            },
+            [&](const uint8_t* frame, uint64_t frame_bytes, const FrameBase& base,
+                FrameOutput* output) {
+              return frames.DecodeAlone(frame, frame_bytes, base, output);
+            });
       });
 }
 

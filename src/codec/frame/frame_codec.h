@@ -19,6 +19,15 @@ struct FrameInput {
   uint64_t size_bytes;
   uint32_t dtype;
   bool checksum;
+  const uint8_t* base = nullptr;  ///< Not null: a delta frame, relative to as many bytes there.
+  uint64_t base_hash = 0;
+};
+
+/// What a delta frame is decoded by.
+struct FrameBase {
+  const uint8_t* bytes;
+  uint64_t size_bytes;
+  uint64_t content_hash;
 };
 
 /// Memory that a call may write, and how much of it.
@@ -36,11 +45,17 @@ class FrameCodec {
 
   /// Blocks of one frame are shared out among the threads.
   Status Encode(const FrameInput& input, FrameOutput* output);
-  Status Decode(const uint8_t* frame, uint64_t frame_bytes, FrameOutput* output);
+  Status Decode(const uint8_t* frame, uint64_t frame_bytes, const FrameBase& base,
+                FrameOutput* output);
 
   /// The same on the calling thread alone, with the scratch memory of `worker`.
   Status EncodeAlone(const FrameInput& input, FrameOutput* output, uint32_t worker);
-  Status DecodeAlone(const uint8_t* frame, uint64_t frame_bytes, FrameOutput* output);
+  Status DecodeAlone(const uint8_t* frame, uint64_t frame_bytes, const FrameBase& base,
+                     FrameOutput* output);
+
+  /// The content hash of any bytes, by all threads or by the calling one.
+  uint64_t ContentHash(const uint8_t* bytes, uint64_t size_bytes);
+  uint64_t ContentHashAlone(const uint8_t* bytes, uint64_t size_bytes) const;
 
   WorkerPool& pool() { return pool_; }
 
@@ -48,6 +63,8 @@ class FrameCodec {
   FrameCodec(const BlockCodec& block_codec, uint32_t threads)
       : block_codec_(block_codec), pool_(threads) {}
 
+  uint64_t HashBlocks(const uint8_t* bytes, uint64_t size_bytes, uint64_t begin,
+                      uint64_t end) const;
   uint8_t* ScratchOf(uint32_t worker) { return scratch_.get() + worker * kScratchBytes; }
   Status EncodeBlocksInOrder(const FrameInput& input, FrameOutput* output, uint32_t worker);
   Status EncodeBlocksInParallel(const FrameInput& input, FrameOutput* output);

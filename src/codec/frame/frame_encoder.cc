@@ -17,8 +17,10 @@ namespace {
 constexpr uint64_t kStreamedInputBytes = uint64_t{64} << 20;
 
 BlockInput BlockOf(const FrameInput& input, uint64_t block) {
-  return {input.bytes + block * format::kBlockBytes, format::BlockLength(input.size_bytes, block),
-          input.dtype, block, input.checksum};
+  const uint64_t begin = block * format::kBlockBytes;
+  return {input.bytes + begin, format::BlockLength(input.size_bytes, block),
+          input.dtype,         block,
+          input.checksum,      input.base == nullptr ? nullptr : input.base + begin};
 }
 
 /// Writes index entry `block`: the end of its payload, `end_bytes` from the payload's start.
@@ -30,7 +32,8 @@ void WriteIndexEntry(uint8_t* frame, uint64_t block, uint64_t end_bytes) {
 void WriteHeader(const FrameInput& input, uint64_t payload_bytes, uint64_t content_hash,
                  FrameOutput* output) {
   const format::FrameHeader header =
-      MakeHeader(input.dtype, input.checksum, input.size_bytes, payload_bytes, content_hash);
+      MakeHeader({input.dtype, input.checksum, input.base != nullptr, input.size_bytes,
+                  payload_bytes, content_hash, input.base_hash});
   std::memcpy(output->bytes, &header, sizeof header);
   const uint64_t index_end = sizeof header + uint64_t{4} * header.block_count;
   const uint64_t payload_offset = format::PayloadOffset(header.block_count);
@@ -116,6 +119,31 @@ Status FrameCodec::EncodeBlocksInParallel(const FrameInput& input, FrameOutput* 
   if (!fits) return CINCH_ERROR_DESTINATION_TOO_SMALL;
   WriteHeader(input, placed.size_bytes(), content_hash, output);
   return CINCH_OK;
+}
+
+uint64_t FrameCodec::HashBlocks(const uint8_t* bytes, uint64_t size_bytes, uint64_t begin,
+                                uint64_t end) const {
+  uint64_t hash = 0;
+  for (uint64_t block = begin; block < end; ++block) {
+    hash += block_codec_.Hash(bytes + block * format::kBlockBytes,
+                              format::BlockLength(size_bytes, block), block);
+  }
+  return hash;
+}
+
+uint64_t FrameCodec::ContentHashAlone(const uint8_t* bytes, uint64_t size_bytes) const {
+  return HashBlocks(bytes, size_bytes, 0, format::BlockCount(size_bytes));
+}
+
+uint64_t FrameCodec::ContentHash(const uint8_t* bytes, uint64_t size_bytes) {
+  const uint64_t blocks = format::BlockCount(size_bytes);
+  std::atomic<uint64_t> content_hash{0};
+  pool_.ParallelFor(format::CeilDivide(blocks, kBatchBlocks), [&](size_t batch) noexcept {
+    const uint64_t begin = batch * kBatchBlocks;
+    const uint64_t end = std::min(blocks, begin + kBatchBlocks);
+    content_hash.fetch_add(HashBlocks(bytes, size_bytes, begin, end), std::memory_order_relaxed);
+  });
+  return content_hash;
 }
 
 Status FrameCodec::EncodeAlone(const FrameInput& input, FrameOutput* output, uint32_t worker) {

@@ -24,24 +24,26 @@ Status CheckFields(const format::FrameHeader& header) {
       header.payload_bytes < format::kMaxPayloadBytes &&
       header.block_count == format::BlockCount(header.original_bytes) &&
       header.block_bytes == format::kBlockBytes &&
-      ((header.flags & format::kFlagChecksum) != 0 || header.content_hash == 0);
+      ((header.flags & format::kFlagChecksum) != 0 ||
+       (header.content_hash == 0 && (header.flags & format::kFlagDelta) == 0));
   return fields_are_valid ? CINCH_OK : CINCH_ERROR_FRAME_HEADER;
 }
 
 }  // namespace
 
-format::FrameHeader MakeHeader(uint32_t dtype, bool checksum, uint64_t original_bytes,
-                               uint64_t payload_bytes, uint64_t content_hash) {
+format::FrameHeader MakeHeader(const HeaderFields& fields) {
   format::FrameHeader header{};
   header.magic = format::kMagic;
   header.version = format::kVersion;
-  header.dtype = static_cast<uint8_t>(dtype);
-  header.flags = checksum ? format::kFlagChecksum : uint8_t{0};
-  header.original_bytes = original_bytes;
-  header.payload_bytes = payload_bytes;
-  header.block_count = static_cast<uint32_t>(format::BlockCount(original_bytes));
+  header.dtype = static_cast<uint8_t>(fields.dtype);
+  header.flags = static_cast<uint8_t>((fields.checksum ? format::kFlagChecksum : 0) |
+                                      (fields.delta ? format::kFlagDelta : 0));
+  header.original_bytes = fields.original_bytes;
+  header.payload_bytes = fields.payload_bytes;
+  header.block_count = static_cast<uint32_t>(format::BlockCount(fields.original_bytes));
   header.block_bytes = format::kBlockBytes;
-  header.content_hash = content_hash;
+  header.content_hash = fields.content_hash;
+  header.base_hash = fields.base_hash;
   header.header_hash = HeaderHash(header);
   return header;
 }
@@ -54,7 +56,8 @@ Status FrameView::ParseHeader(const uint8_t* frame, uint64_t available_bytes) {
   if (header_.version != format::kVersion) return CINCH_ERROR_FRAME_VERSION;
   if (header_.header_hash != HeaderHash(header_)) return CINCH_ERROR_FRAME_HEADER;
   const bool reserved_is_zero =
-      (header_.flags & ~format::kFlagChecksum) == 0 &&
+      (header_.flags & ~(format::kFlagChecksum | format::kFlagDelta)) == 0 &&
+      (delta() || header_.base_hash == 0) &&
       std::all_of(std::begin(header_.reserved), std::end(header_.reserved),
                   [](uint8_t byte) { return byte == 0; });
   if (!reserved_is_zero) return CINCH_ERROR_FRAME_RESERVED;

@@ -10,9 +10,19 @@
 
 namespace cinch::codec {
 
-/// Fills in magic, version, counts and header hash around the fields that vary.
-format::FrameHeader MakeHeader(uint32_t dtype, bool checksum, uint64_t original_bytes,
-                               uint64_t payload_bytes, uint64_t content_hash);
+/// The fields of a header that vary.
+struct HeaderFields {
+  uint32_t dtype;
+  bool checksum;
+  bool delta;
+  uint64_t original_bytes;
+  uint64_t payload_bytes;
+  uint64_t content_hash;
+  uint64_t base_hash;  ///< 0 unless delta.
+};
+
+/// Fills in magic, version, counts and header hash around them.
+format::FrameHeader MakeHeader(const HeaderFields& fields);
 
 /// A view of an untrusted frame. Every pointer stays inside it.
 class FrameView {
@@ -26,6 +36,7 @@ class FrameView {
 
   const format::FrameHeader& header() const { return header_; }
   bool checksum() const { return (header_.flags & format::kFlagChecksum) != 0; }
+  bool delta() const { return (header_.flags & format::kFlagDelta) != 0; }
   uint64_t frame_bytes() const {
     return format::PayloadOffset(header_.block_count) + header_.payload_bytes;
   }

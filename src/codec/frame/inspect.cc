@@ -8,6 +8,21 @@
 namespace cinch::codec {
 namespace {
 
+/// The bitmaps and what is inside.
+Status CountSparse(const uint8_t* payload, uint64_t payload_bytes, uint32_t length_bytes,
+                   uint32_t dtype, cinch_frame_info* info) {
+  format::SparseCounts counts;
+  std::memcpy(&counts, payload + format::kSparseCountsOffset, sizeof counts);
+  const format::SparseLayout layout = format::MakeSparseLayout(dtype, length_bytes, counts);
+  if (!format::IsBlockDtype(dtype) || counts.elements > layout.elements ||
+      payload_bytes < layout.inner_offset + format::kPayloadUnitBytes) {
+    return CINCH_ERROR_FRAME_BLOCK;
+  }
+  ++info->sparse_blocks;
+  info->coded_bytes += payload_bytes - format::kSparseBitsOffset;
+  return CINCH_OK;
+}
+
 /// Adds one block to the totals. Only what a decoder would check first is checked here.
 Status CountBlock(const FrameView& view, uint64_t block, cinch_frame_info* info) {
   const uint8_t* payload = view.payload() + view.BlockBegin(block);
@@ -23,6 +38,8 @@ Status CountBlock(const FrameView& view, uint64_t block, cinch_frame_info* info)
     case format::BlockMode::kConstant:
       ++info->constant_blocks;
       return CINCH_OK;
+    case format::BlockMode::kSparse:
+      return CountSparse(payload, payload_bytes, length_bytes, header.dtype, info);
     case format::BlockMode::kCascade:
       break;
     default:
@@ -69,6 +86,8 @@ extern "C" cinch_status cinch_frame_inspect(const void* frame, uint64_t frame_by
   info->block_count = view.header().block_count;
   info->has_checksum = view.checksum() ? 1 : 0;
   info->content_hash = view.header().content_hash;
+  info->is_delta = view.delta() ? 1 : 0;
+  info->base_hash = view.header().base_hash;
   if (frame_bytes < view.frame_bytes()) return CINCH_OK;
   CINCH_RETURN_IF_ERROR(view.ParseWhole(bytes, frame_bytes));
   for (uint64_t block = 0; block < info->block_count; ++block) {

@@ -4,10 +4,12 @@
 #include <cstring>
 #include <vector>
 
+#include "base/status.h"
 #include "codec/block_codec.h"
 #include "codec/reference/elements.h"
 #include "codec/reference/planes.h"
 #include "codec/reference/reference.h"
+#include "codec/reference/sparse.h"
 #include "format/block_hash.h"
 
 namespace cinch::codec::reference {
@@ -154,20 +156,81 @@ Status DecodeCascade(const BlockPayload& payload, const format::BlockHeader& hea
   return CINCH_OK;
 }
 
+/// Section 4, all modes but sparse.
+Status DecodeSimple(const BlockPayload& payload, const format::BlockHeader& header,
+                    uint8_t* output) {
+  const auto mode = static_cast<format::BlockMode>(header.mode);
+  if (mode == format::BlockMode::kCascade) return DecodeCascade(payload, header, output);
+  if (header.dtype != 0 || header.level0_bits != 0 || header.zero_planes != 0) {
+    return CINCH_ERROR_FRAME_BLOCK;
+  }
+  if (mode == format::BlockMode::kStored) return DecodeStored(payload, output);
+  if (mode == format::BlockMode::kConstant) return DecodeConstant(payload, output);
+  return CINCH_ERROR_FRAME_BLOCK;
+}
+
+/// The inner payload of a sparse block, decoded.
+Status DecodeInner(const BlockPayload& payload, uint32_t dtype, const format::SparseLayout& layout,
+                   std::vector<uint8_t>* inner) {
+  const BlockPayload inner_payload{payload.bytes + layout.inner_offset,
+                                   payload.payload_bytes - layout.inner_offset, layout.inner_bytes,
+                                   0, false};
+  format::BlockHeader header;
+  std::memcpy(&header, inner_payload.bytes, sizeof header);
+  const bool cascade = header.mode == static_cast<uint8_t>(format::BlockMode::kCascade);
+  if (header.checksum != 0 || (cascade && header.dtype != dtype)) return CINCH_ERROR_FRAME_BLOCK;
+  inner->resize(layout.inner_bytes);
+  return DecodeSimple(inner_payload, header, inner->data());
+}
+
+/// Section 5.4.
+Status DecodeSparse(const BlockPayload& payload, const format::BlockHeader& header,
+                    uint8_t* output) {
+  if (!format::IsBlockDtype(header.dtype) || header.level0_bits != 0 || header.zero_planes != 0) {
+    return CINCH_ERROR_FRAME_BLOCK;
+  }
+  format::SparseCounts counts;
+  std::memcpy(&counts, payload.bytes + format::kSparseCountsOffset, sizeof counts);
+  const format::SparseLayout layout =
+      format::MakeSparseLayout(header.dtype, payload.length_bytes, counts);
+  std::vector<bool> zero;
+  if (layout.elements == 0 || counts.elements > layout.elements || layout.inner_bytes == 0 ||
+      payload.payload_bytes < layout.inner_offset + sizeof header + 8 ||
+      payload.payload_bytes >= format::StoredPayloadBytes(payload.length_bytes) ||
+      !ReadMaps(payload.bytes, layout, counts, &zero) ||
+      !AllZero(payload.bytes + layout.bytes_end, payload.bytes + layout.inner_offset)) {
+    return CINCH_ERROR_FRAME_BLOCK;
+  }
+  std::vector<uint8_t> inner;
+  CINCH_RETURN_IF_ERROR(DecodeInner(payload, header.dtype, layout, &inner));
+  const uint32_t element_bytes = format::TraitsOf(header.dtype).element_bytes;
+  const uint8_t* next = inner.data();
+  for (uint32_t j = 0; j < layout.elements; ++j) {
+    uint8_t* element = output + j * element_bytes;
+    if (zero[j]) {
+      std::fill(element, element + element_bytes, uint8_t{0});
+    } else {
+      std::copy(next, next + element_bytes, element);
+      next += element_bytes;
+    }
+  }
+  std::copy(next, next + layout.tail_bytes, output + layout.elements * element_bytes);
+  return CINCH_OK;
+}
+
 }  // namespace
 
 Status DecodeBlock(const BlockPayload& payload, uint8_t* output, uint64_t* hash) {
   format::BlockHeader header;
   std::memcpy(&header, payload.bytes, sizeof header);
-  const auto mode = static_cast<format::BlockMode>(header.mode);
-  Status status = CINCH_ERROR_FRAME_BLOCK;
-  if (mode == format::BlockMode::kCascade) {
-    status = DecodeCascade(payload, header, output);
-  } else if (header.dtype == 0 && header.level0_bits == 0 && header.zero_planes == 0) {
-    if (mode == format::BlockMode::kStored) status = DecodeStored(payload, output);
-    if (mode == format::BlockMode::kConstant) status = DecodeConstant(payload, output);
+  const bool sparse = header.mode == static_cast<uint8_t>(format::BlockMode::kSparse);
+  CINCH_RETURN_IF_ERROR(sparse ? DecodeSparse(payload, header, output)
+                               : DecodeSimple(payload, header, output));
+  if (payload.base != nullptr) {
+    for (uint32_t i = 0; i < payload.length_bytes; ++i) {
+      output[i] = static_cast<uint8_t>(output[i] ^ payload.base[i]);
+    }
   }
-  if (status != CINCH_OK) return status;
   *hash = payload.checksum ? format::BlockHash(output, payload.length_bytes, payload.index) : 0;
   return static_cast<uint32_t>(*hash) == header.checksum ? CINCH_OK : CINCH_ERROR_FRAME_CHECKSUM;
 }

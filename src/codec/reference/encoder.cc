@@ -12,6 +12,7 @@
 #include "codec/reference/elements.h"
 #include "codec/reference/planes.h"
 #include "codec/reference/reference.h"
+#include "codec/reference/sparse.h"
 #include "format/block_hash.h"
 
 namespace cinch::codec::reference {
@@ -27,12 +28,13 @@ bool InDetectionSample(uint32_t element) {
 /// A block's elements under a dtype, split.
 struct SplitBlock {
   uint32_t dtype;
+  std::vector<bool> zero;  ///< All bytes are.
   std::vector<uint64_t> symbols;
   std::vector<uint64_t> residues;
 };
 
 SplitBlock SplitAs(uint32_t dtype, const BlockInput& input) {
-  SplitBlock block{dtype, {}, {}};
+  SplitBlock block{dtype, ZeroElements(dtype, input.bytes, input.length_bytes), {}, {}};
   for (const uint64_t element : LoadElements(dtype, input.bytes, input.length_bytes)) {
     const format::SplitElement parts = format::Split(dtype, element);
     block.symbols.push_back(parts.symbol);
@@ -60,35 +62,49 @@ SymbolCounts CountSymbols(const SplitBlock& block, InSet in_set) {
   return counts;
 }
 
+/// How many of the elements that `in_set` picks are zero.
+template <typename InSet>
+uint32_t CountZeros(const SplitBlock& block, InSet in_set) {
+  uint32_t zeros = 0;
+  for (uint32_t j = 0; j < block.zero.size(); ++j) {
+    if (in_set(j) && block.zero[j]) ++zeros;
+  }
+  return zeros;
+}
+
+uint64_t SparseEstimateOf(const SplitBlock& block) {
+  const uint32_t samples = CountSymbols(block, InDetectionSample).total;
+  return SparseEstimate(block.dtype, samples, CountZeros(block, InDetectionSample));
+}
+
 uint32_t ChooseDtype(const BlockInput& input) {
   if (input.dtype != CINCH_DTYPE_AUTO) return input.dtype;
+  constexpr uint64_t kNone = ~uint64_t{0};
+  const bool zero_bytes = SparseEstimateOf(SplitAs(CINCH_DTYPE_BYTES, input)) != kNone;
   DtypeChooser chooser;
   for (const uint32_t dtype : kAutoDtypes) {
     if (format::TraitsOf(dtype).element_bytes > input.length_bytes) continue;
     const SplitBlock block = SplitAs(dtype, input);
     chooser.Consider(dtype, CountSymbols(block, InDetectionSample),
-                     ZeroPlanes(block, InDetectionSample));
+                     ZeroPlanes(block, InDetectionSample),
+                     zero_bytes ? SparseEstimateOf(block) : kNone);
   }
   return chooser.best_dtype();
 }
 
-EncodedBlock Finish(const BlockInput& input, format::BlockHeader header,
-                    const std::vector<uint8_t>& body, uint8_t* payload) {
-  const uint64_t hash =
-      input.checksum ? format::BlockHash(input.bytes, input.length_bytes, input.index) : 0;
-  header.checksum = static_cast<uint32_t>(hash);
-  const auto payload_bytes = static_cast<uint32_t>(
-      format::AlignUp(sizeof header + body.size(), format::kPayloadUnitBytes));
-  std::fill(payload, payload + payload_bytes, uint8_t{0});
-  std::memcpy(payload, &header, sizeof header);
-  std::copy(body.begin(), body.end(), payload + sizeof header);
-  return {payload_bytes, hash};
+/// A whole payload; its checksum is still 0.
+std::vector<uint8_t> Finish(format::BlockHeader header, const std::vector<uint8_t>& body) {
+  std::vector<uint8_t> payload(
+      format::AlignUp(sizeof header + body.size(), format::kPayloadUnitBytes), 0);
+  std::memcpy(payload.data(), &header, sizeof header);
+  std::copy(body.begin(), body.end(), payload.begin() + sizeof header);
+  return payload;
 }
 
-EncodedBlock EncodeStored(const BlockInput& input, uint8_t* payload) {
+std::vector<uint8_t> EncodeStored(const BlockInput& input) {
   std::vector<uint8_t> body(format::kStoredDataOffset - sizeof(format::BlockHeader), 0);
   body.insert(body.end(), input.bytes, input.bytes + input.length_bytes);
-  return Finish(input, {}, body, payload);
+  return Finish({}, body);
 }
 
 bool IsConstant(const BlockInput& input) {
@@ -98,12 +114,12 @@ bool IsConstant(const BlockInput& input) {
   return true;
 }
 
-EncodedBlock EncodeConstant(const BlockInput& input, uint8_t* payload) {
+std::vector<uint8_t> EncodeConstant(const BlockInput& input) {
   std::vector<uint8_t> body(8, 0);
   std::copy(input.bytes, input.bytes + std::min(input.length_bytes, 8U), body.begin());
   format::BlockHeader header{};
   header.mode = static_cast<uint8_t>(format::BlockMode::kConstant);
-  return Finish(input, header, body, payload);
+  return Finish(header, body);
 }
 
 /// The code of `symbol` at `level`: its window's width when it escapes.
@@ -166,39 +182,89 @@ std::optional<std::vector<uint8_t>> CascadeBody(const BlockInput& input, const S
   return body;
 }
 
-}  // namespace
+std::vector<uint8_t> EncodeAs(uint32_t dtype, const BlockInput& input, bool allow_sparse);
 
-EncodedBlock EncodeBlock(const BlockInput& input, uint8_t* payload) {
-  const uint32_t dtype = ChooseDtype(input);
-  const SplitBlock block = SplitAs(dtype, input);
-  if (block.symbols.empty()) {
-    return IsConstant(input) ? EncodeConstant(input, payload) : EncodeStored(input, payload);
+/// Section 5.4. Nothing when the block is better stored.
+std::optional<std::vector<uint8_t>> SparseBody(const BlockInput& input, const SplitBlock& block) {
+  std::vector<uint8_t> body = SparseMaps(block.zero);
+  const std::vector<uint8_t> inner =
+      InnerBytes(block.dtype, block.zero, input.bytes, input.length_bytes);
+  BlockInput inner_input = input;
+  inner_input.bytes = inner.data();
+  inner_input.length_bytes = static_cast<uint32_t>(inner.size());
+  const std::vector<uint8_t> payload = EncodeAs(block.dtype, inner_input, false);
+  body.insert(body.end(), payload.begin(), payload.end());
+  if (sizeof(format::BlockHeader) + body.size() >= format::StoredPayloadBytes(input.length_bytes)) {
+    return std::nullopt;
   }
+  return body;
+}
+
+std::vector<uint8_t> EncodeSparse(const BlockInput& input, const SplitBlock& block) {
+  const auto body = SparseBody(input, block);
+  if (!body) return EncodeStored(input);
+  format::BlockHeader header{};
+  header.mode = static_cast<uint8_t>(format::BlockMode::kSparse);
+  header.dtype = static_cast<uint8_t>(block.dtype);
+  return Finish(header, *body);
+}
+
+std::vector<uint8_t> EncodeCascade(const BlockInput& input, const SplitBlock& block,
+                                   const CodebookChoice& choice) {
+  const uint32_t zero_planes = ZeroPlanes(block, [](uint32_t) { return true; });
+  const auto body = CascadeBody(input, block, choice, zero_planes);
+  if (!body) return EncodeStored(input);
+  format::BlockHeader header{};
+  header.mode = static_cast<uint8_t>(format::BlockMode::kCascade);
+  header.dtype = static_cast<uint8_t>(block.dtype);
+  header.level0_bits = static_cast<uint8_t>(choice.level0_bits);
+  header.zero_planes = static_cast<uint8_t>(zero_planes);
+  return Finish(header, *body);
+}
+
+/// Section 7.4: the payload of the bytes as they are, without its checksum.
+std::vector<uint8_t> EncodeAs(uint32_t dtype, const BlockInput& input, bool allow_sparse) {
+  const SplitBlock block = SplitAs(dtype, input);
+  if (block.symbols.empty()) return IsConstant(input) ? EncodeConstant(input) : EncodeStored(input);
 
   const SymbolCounts counts = CountSymbols(block, InSample);
-  const uint32_t symbol_bits = format::TraitsOf(dtype).symbol_bits;
-  CodebookChoice choice = ChooseCodebook(counts, symbol_bits, true);
+  const format::DtypeTraits traits = format::TraitsOf(dtype);
+  CodebookChoice choice = ChooseCodebook(counts, traits.symbol_bits, true);
+  if (choice.single_symbol && IsConstant(input)) return EncodeConstant(input);
+  const uint32_t sample_zero_planes = ZeroPlanes(block, InSample);
+  if (allow_sparse &&
+      format::IsSparse(
+          traits.element_bytes, traits.residue_bits - 8 * format::CountBits(sample_zero_planes),
+          counts.total, CountZeros(block, InSample), static_cast<uint32_t>(choice.cost_bits))) {
+    return EncodeSparse(input, block);
+  }
   if (choice.single_symbol) {
-    if (IsConstant(input)) return EncodeConstant(input, payload);
     const uint64_t symbol = choice.codebook.window_start[0];
     if (!std::all_of(block.symbols.begin(), block.symbols.end(),
                      [symbol](uint64_t other) { return other == symbol; })) {
-      choice = ChooseCodebook(counts, symbol_bits, false);
+      choice = ChooseCodebook(counts, traits.symbol_bits, false);
     }
   }
-  if (!WorthCoding(dtype, choice.cost_bits, counts.total, ZeroPlanes(block, InSample))) {
-    return EncodeStored(input, payload);
+  if (!WorthCoding(dtype, choice.cost_bits, counts.total, sample_zero_planes)) {
+    return EncodeStored(input);
   }
+  return EncodeCascade(input, block, choice);
+}
 
-  const uint32_t zero_planes = ZeroPlanes(block, [](uint32_t) { return true; });
-  const auto body = CascadeBody(input, block, choice, zero_planes);
-  if (!body) return EncodeStored(input, payload);
-  format::BlockHeader header{};
-  header.mode = static_cast<uint8_t>(format::BlockMode::kCascade);
-  header.dtype = static_cast<uint8_t>(dtype);
-  header.level0_bits = static_cast<uint8_t>(choice.level0_bits);
-  header.zero_planes = static_cast<uint8_t>(zero_planes);
-  return Finish(input, header, *body, payload);
+}  // namespace
+
+EncodedBlock EncodeBlock(const BlockInput& input, uint8_t* payload) {
+  std::vector<uint8_t> bytes(input.bytes, input.bytes + input.length_bytes);
+  if (input.base != nullptr) XorBytes(input.base, &bytes);
+  BlockInput coded = input;
+  coded.bytes = bytes.data();
+  const std::vector<uint8_t> encoded = EncodeAs(ChooseDtype(coded), coded, true);
+  std::copy(encoded.begin(), encoded.end(), payload);
+  const uint64_t hash =
+      input.checksum ? format::BlockHash(input.bytes, input.length_bytes, input.index) : 0;
+  const auto checksum = static_cast<uint32_t>(hash);
+  std::memcpy(payload + offsetof(format::BlockHeader, checksum), &checksum, sizeof checksum);
+  return {static_cast<uint32_t>(encoded.size()), hash};
 }
 
 }  // namespace cinch::codec::reference

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/reference/reference.h"
 
+#include "format/block_hash.h"
+
 namespace cinch::codec {
 namespace {
 
@@ -11,6 +13,9 @@ class ReferenceCodec final : public BlockCodec {
   }
   Status Decode(const BlockPayload& payload, uint8_t* output, uint64_t* hash) const override {
     return reference::DecodeBlock(payload, output, hash);
+  }
+  uint64_t Hash(const uint8_t* bytes, uint32_t length_bytes, uint64_t index) const override {
+    return format::BlockHash(bytes, length_bytes, index);
   }
 };
 

@@ -14,7 +14,7 @@ constexpr uint64_t kMaxInputBytes = (uint64_t{1} << 31) * cinch::format::kBlockB
 extern "C" {
 
 void cinch_cuda_options_init(cinch_cuda_options* options) {
-  if (options != nullptr) *options = {sizeof *options, nullptr, 0, 1, 0, nullptr};
+  if (options != nullptr) *options = {sizeof *options, nullptr, 0, 1, 0, nullptr, nullptr};
 }
 
 uint64_t cinch_cuda_scratch_bytes(uint64_t max_items, uint64_t max_input_bytes) {
@@ -42,6 +42,10 @@ cinch_status cinch_cuda_decompress_batch(const cinch_cuda_options*, const cinch_
 
 cinch_status cinch_cuda_measure(const cinch_cuda_options*, cinch_dtype, const void*, uint64_t,
                                 uint64_t, uint32_t, cinch_cuda_speed*) {
+  return CINCH_ERROR_UNSUPPORTED;
+}
+
+cinch_status cinch_cuda_content_hash(void*, const void*, uint64_t, uint64_t*) {
   return CINCH_ERROR_UNSUPPORTED;
 }
 
