@@ -248,4 +248,9 @@ CINCH_HOST_DEVICE constexpr bool IsSparse(uint32_t element_bytes, uint32_t resid
           cost_bits + samples * residue_bits > maps + 8 * element_bytes * (samples - zeros));
 }
 
+/// The last condition of the same step.
+CINCH_HOST_DEVICE constexpr bool InnerFits(uint32_t elements, uint32_t not_zero) {
+  return 16 * not_zero <= 13 * elements;
+}
+
 }  // namespace cinch::format

@@ -34,7 +34,7 @@ Encoded EncodeByReference(const BlockInput& input) {
 }
 
 EncodeTask TaskOf(const BlockInput& input) {
-  return {input.bytes, input.length_bytes, input.dtype, input.index, input.checksum};
+  return {input.bytes, input.length_bytes, input.dtype, input.index, input.checksum, input.base};
 }
 
 /// Coding by one thread.
@@ -96,7 +96,8 @@ class GpuBlockTest : public testing::Test {
     ASSERT_EQ(encoded.hash, expected.hash);
     uint64_t hash = 1;
     const DecodeTask task{expected.payload.data(), static_cast<uint32_t>(expected.payload.size()),
-                          input.length_bytes, input.index, input.checksum};
+                          input.length_bytes,      input.index,
+                          input.checksum,          input.base};
     ASSERT_EQ(Coder::Decode(task, decode_.get(), &hash), CINCH_OK);
     ASSERT_EQ(hash, expected.hash);
     ASSERT_TRUE(std::equal(input.bytes, input.bytes + input.length_bytes, decode_->original));
@@ -128,6 +129,25 @@ TYPED_TEST(GpuBlockTest, GivesTheBytesOfThePlainCodecForEveryDtypeKindAndLength)
         const Bytes input = MakeData(kind, dtype, length, length + 3);
         this->RoundTrip(
             {input.data(), length, static_cast<uint32_t>(dtype), length, length % 2 == 0});
+        if (this->HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TYPED_TEST(GpuBlockTest, CodesDeltasOfEveryDtypeAndAmountOfChange) {
+  for (const cinch_dtype dtype : test::kAllDtypes) {
+    for (const uint32_t length : {7U, 77U, 4099U, 32767U, 32768U}) {
+      for (const uint64_t percent : {0U, 1U, 40U, 70U, 80U, 100U}) {
+        if (kSlow<TypeParam> && (length > 5000 || percent % 40 != 0)) continue;
+        SCOPED_TRACE(std::string(cinch_dtype_name(dtype)) + " " + std::to_string(length) + " " +
+                     std::to_string(percent));
+        const Bytes base = MakeData(DataKind::kGaussian, dtype, length + 3, length);
+        const Bytes shifted(base.begin() + 1, base.end());
+        const Bytes input = test::ChangeSome(shifted, cinch_dtype_size(dtype), percent, percent);
+        // Bases may have any alignment.
+        this->RoundTrip({input.data(), length, static_cast<uint32_t>(dtype), length, true,
+                         length % 2 == 0 ? shifted.data() : base.data() + 1});
         if (this->HasFatalFailure()) return;
       }
     }

@@ -266,6 +266,9 @@ EncodedBlock EncodeSparse(const BlockInput& input, uint32_t dtype, uint64_t hash
   ElementMap map;
   BlockBytes inner;
   const uint32_t gathered = GatherElementsOf(element_bytes, input.bytes, elements, inner.at, &map);
+  if (!format::InnerFits(elements, gathered / element_bytes)) {
+    return EncodeAs(input, dtype, false, hash, payload);
+  }
   const auto groups = static_cast<uint32_t>(format::CeilDivide(elements, format::kSparseGroup));
   const uint32_t bytes = PackMap(map, groups, payload + format::kSparseBitsOffset);
   const format::SparseCounts counts{static_cast<uint16_t>(bytes),
@@ -274,7 +277,7 @@ EncodedBlock EncodeSparse(const BlockInput& input, uint32_t dtype, uint64_t hash
   std::memcpy(inner.at + gathered, input.bytes + input.length_bytes - layout.tail_bytes,
               layout.tail_bytes);
 
-  // Not in place: should zeros be rarer than in the sample, there might be no room.
+  // An encoder may write past its payload, and the outer one's room may end there.
   alignas(64) uint8_t inner_payload[kEncodeCapacityBytes];
   BlockInput inner_input = input;
   inner_input.bytes = inner.at;

@@ -200,6 +200,12 @@ std::optional<std::vector<uint8_t>> SparseBody(const BlockInput& input, const Sp
   return body;
 }
 
+bool InnerFits(const SplitBlock& block) {
+  const auto not_zero = std::count(block.zero.begin(), block.zero.end(), false);
+  return format::InnerFits(static_cast<uint32_t>(block.zero.size()),
+                           static_cast<uint32_t>(not_zero));
+}
+
 std::vector<uint8_t> EncodeSparse(const BlockInput& input, const SplitBlock& block) {
   const auto body = SparseBody(input, block);
   if (!body) return EncodeStored(input);
@@ -235,7 +241,8 @@ std::vector<uint8_t> EncodeAs(uint32_t dtype, const BlockInput& input, bool allo
   if (allow_sparse &&
       format::IsSparse(
           traits.element_bytes, traits.residue_bits - 8 * format::CountBits(sample_zero_planes),
-          counts.total, CountZeros(block, InSample), static_cast<uint32_t>(choice.cost_bits))) {
+          counts.total, CountZeros(block, InSample), static_cast<uint32_t>(choice.cost_bits)) &&
+      InnerFits(block)) {
     return EncodeSparse(input, block);
   }
   if (choice.single_symbol) {

@@ -36,6 +36,35 @@ CINCH_TEAM void CopyBytes(const Team& team, uint8_t* to, const uint8_t* from, ui
   }
 }
 
+template <typename T, typename Team>
+CINCH_TEAM void XorAs(const Team& team, uint8_t* to, const uint8_t* from, uint32_t bytes) {
+  constexpr uint32_t kSize = sizeof(T);
+  for (uint32_t at = kSize * team.thread(); at + kSize <= bytes; at += kSize * team.threads()) {
+    auto ours = LoadAligned<T>(to + at);
+    const auto theirs = LoadAligned<T>(from + at);
+    for (uint32_t i = 0; i < kSize / 4; ++i) ours.word[i] ^= theirs.word[i];
+    StoreAligned<T>(to + at, ours);
+  }
+  for (uint32_t at = bytes / kSize * kSize + team.thread(); at < bytes; at += team.threads()) {
+    to[at] = static_cast<uint8_t>(to[at] ^ from[at]);
+  }
+}
+
+struct alignas(4) Words1 {
+  uint32_t word[1];
+};
+
+/// to ^= from, for `bytes` bytes, as CopyBytes copies.
+template <typename Team>
+CINCH_TEAM void XorBytes(const Team& team, uint8_t* to, const uint8_t* from, uint32_t bytes) {
+  const auto both = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from);
+  if (both % 16 == 0) return XorAs<Words4>(team, to, from, bytes);
+  if (both % 4 == 0) return XorAs<Words1>(team, to, from, bytes);
+  for (uint32_t at = team.thread(); at < bytes; at += team.threads()) {
+    to[at] = static_cast<uint8_t>(to[at] ^ from[at]);
+  }
+}
+
 /// Zeroes [begin, end) of `bytes`; called by all threads, complete after the next Sync.
 template <typename Team>
 CINCH_TEAM void ZeroBytes(const Team& team, uint8_t* bytes, uint32_t begin, uint32_t end) {

@@ -10,6 +10,7 @@
 #include "codec/gpu/block/copy.cuh"
 #include "codec/gpu/block/decode_lists.cuh"
 #include "codec/gpu/block/sample.cuh"
+#include "codec/gpu/block/sparse_decode.cuh"
 #include "codec/gpu/block/survey.cuh"
 #include "codec/gpu/block/workspace.cuh"
 
@@ -22,6 +23,7 @@ struct DecodeTask {
   uint32_t length_bytes;   ///< Original bytes, 1 to format::kBlockBytes.
   uint64_t index;
   bool checksum;
+  const uint8_t* base = nullptr;  ///< What the bytes are relative to; null for nothing.
 };
 
 /// Finds the lists' places from the counts.
@@ -158,6 +160,23 @@ CINCH_TEAM bool SyncDecodeConstant(const Team& team, const DecodeTask& task,
   return true;
 }
 
+/// The payload of any block, or that inside of a sparse one, into workspace->original.
+template <typename Team>
+CINCH_TEAM bool SyncDecodePayload(const Team& team, const DecodeTask& task,
+                                  DecodeWorkspace* workspace) {
+  const auto tag = LoadAligned<uint32_t>(task.bytes + 4);
+  if ((tag & 0xFF) == static_cast<uint32_t>(format::BlockMode::kCascade)) {
+    return SyncDecodeCascade(team, task, workspace);
+  }
+  if (tag == static_cast<uint32_t>(format::BlockMode::kStored)) {
+    return SyncDecodeStored(team, task, workspace);
+  }
+  if (tag == static_cast<uint32_t>(format::BlockMode::kConstant)) {
+    return SyncDecodeConstant(team, task, workspace);
+  }
+  return false;
+}
+
 /// Decodes a block into the workspace's `original`; the same status in every thread: OK,
 /// FRAME_BLOCK or FRAME_CHECKSUM. `*hash` gets BlockHash, or 0 without checksum. The bytes are
 /// complete and visible to the team. Called by all threads, who have left the block before.
@@ -167,17 +186,28 @@ CINCH_TEAM Status SyncDecodeBlock(const Team& team, const DecodeTask& task,
   if (team.thread() == 0) workspace->hash_sum = 0;
   team.Sync();
   const auto head = LoadAligned<Words2>(task.bytes);
-  const uint32_t tag = head.word[1];
-  bool valid = false;
-  if ((tag & 0xFF) == static_cast<uint32_t>(format::BlockMode::kCascade)) {
-    valid = SyncDecodeCascade(team, task, workspace);
-  } else if (tag == static_cast<uint32_t>(format::BlockMode::kStored)) {
-    valid = SyncDecodeStored(team, task, workspace);
-  } else if (tag == static_cast<uint32_t>(format::BlockMode::kConstant)) {
-    valid = SyncDecodeConstant(team, task, workspace);
-  }
+  const bool is_sparse = (head.word[1] & 0xFF) == static_cast<uint32_t>(format::BlockMode::kSparse);
   *hash = 0;
-  if (!valid) return CINCH_ERROR_FRAME_BLOCK;
+  DecodeTask inner = task;
+  SparseHead sparse{};
+  GroupTotals totals{};
+  if (is_sparse) {
+    sparse = CheckSparseHead(task.bytes, task.payload_bytes, task.length_bytes);
+    if (!sparse.valid || !SyncCheckMaps(team, sparse, task.bytes, workspace, &totals)) {
+      return CINCH_ERROR_FRAME_BLOCK;
+    }
+    inner.bytes += sparse.layout.inner_offset;
+    inner.payload_bytes -= sparse.layout.inner_offset;
+    inner.length_bytes = sparse.layout.inner_bytes;
+  }
+  if (!SyncDecodePayload(team, inner, workspace)) return CINCH_ERROR_FRAME_BLOCK;
+  if (is_sparse) {
+    SyncExpandSparse(team, sparse, totals, task.bytes, task.length_bytes, workspace);
+  }
+  if (task.base != nullptr) {
+    XorBytes(team, workspace->original, task.base, task.length_bytes);
+    team.Sync();
+  }
   if (task.checksum) {
     ZeroBytes(team, workspace->original, task.length_bytes, task.length_bytes + 8);
     team.Sync();

@@ -54,14 +54,18 @@ CINCH_TEAM void WarpEstimate(const Team& team, uint32_t i, uint32_t length_bytes
   team.WarpSync();
   uint64_t any = 0;
   uint32_t samples = 0;
-  VisitDetectionSample(*workspace, facts, team.lane(), Team::kLanes, [&](uint64_t element) {
+  uint32_t zeros = 0;
+  VisitDetectionSample(facts, team.lane(), Team::kLanes, [&](uint32_t index) {
+    const uint64_t element = LoadElement(workspace->original, index, facts);
     team.Add(&counts[facts.SymbolOf(element)], 1);
     any |= element;
     ++samples;
+    zeros += IsZeroElement(workspace->original, index, facts) ? 1 : 0;
   });
   const uint32_t low = team.WarpOr(static_cast<uint32_t>(any));
   const uint32_t high = team.WarpOr(static_cast<uint32_t>(any >> 32));
   samples = team.WarpSum(samples);
+  zeros = team.WarpSum(zeros);
   team.WarpSync();
   uint32_t cost_bits = 0;
   if (samples != 0 && WarpSingleSymbol(team, counts, samples) == 256) {
@@ -74,8 +78,25 @@ CINCH_TEAM void WarpEstimate(const Team& team, uint32_t i, uint32_t length_bytes
   if (team.lane() == 0) {
     const uint32_t zero_planes = ZeroPlanesIn((uint64_t{high} << 32) | low, facts);
     workspace->estimate_samples[i] = samples;
+    workspace->estimate_zeros[i] = zeros;
     workspace->estimate_bits[i] = EstimatedBits(facts, cost_bits, samples, zero_planes);
   }
+}
+
+/// What candidate `i` is estimated at (docs/format.md, section 7.3), when all have been weighed.
+CINCH_PORTABLE uint64_t EstimateOf(const EncodeWorkspace& workspace, uint32_t i) {
+  constexpr uint32_t kBytes = kAutoCandidates - 1;
+  const uint64_t bits = workspace.estimate_bits[i];
+  const uint32_t samples = workspace.estimate_samples[i];
+  const uint32_t zeros = workspace.estimate_zeros[i];
+  if (!format::HasManyZeros(workspace.estimate_samples[kBytes], workspace.estimate_zeros[kBytes]) ||
+      !format::HasManyZeros(samples, zeros)) {
+    return bits;
+  }
+  const uint32_t element_bits = 8 * format::TraitsOf(AutoCandidate(i)).element_bytes;
+  const uint64_t sparse_bits =
+      format::SparseMapBits(samples, zeros) + element_bits * (samples - zeros);
+  return sparse_bits < bits ? sparse_bits : bits;
 }
 
 /// The dtype of a block whose original bytes are in the workspace; the same in every thread. The
@@ -94,7 +115,7 @@ CINCH_TEAM uint32_t SyncDetectDtype(const Team& team, uint32_t length_bytes,
   for (uint32_t i = 0; i < kAutoCandidates; ++i) {
     const uint32_t element_bytes = format::TraitsOf(AutoCandidate(i)).element_bytes;
     if (element_bytes > length_bytes) continue;
-    const uint64_t bits = workspace->estimate_bits[i];
+    const uint64_t bits = EstimateOf(*workspace, i);
     const uint64_t raw_bits = uint64_t{workspace->estimate_samples[i]} * 8 * element_bytes;
     if (best_raw_bits == 0 || bits * best_raw_bits < best_bits * raw_bits) {
       best_dtype = AutoCandidate(i);

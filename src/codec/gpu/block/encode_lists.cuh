@@ -77,8 +77,8 @@ CINCH_TEAM uint32_t WarpCodeLevel0(const Team& team, const CascadeJob& job, cons
                                    EncodeWorkspace* workspace) {
   const format::CascadeLayout& layout = job.layout;
   uint8_t* list = workspace->original + share.begin * kElementBytes;
-  uint8_t* residues = workspace->payload + format::kResidueOffset;
-  uint8_t* codes = workspace->payload + layout.code_offset;
+  uint8_t* residues = PayloadOf(workspace) + format::kResidueOffset;
+  uint8_t* codes = PayloadOf(workspace) + layout.code_offset;
   uint32_t listed = 0;
   for (uint32_t step = share.begin; step < share.end; step += kOctet * Team::kLanes) {
     const uint32_t first = step + kOctet * team.lane();
@@ -184,7 +184,7 @@ CINCH_TEAM uint32_t WarpCodeList(const Team& team, uint32_t level, uint32_t list
       codes |= (here ? place & 3 : format::kCodedEscape) << (2 * k);
       escaped |= (here ? 0U : 1U) << k;
     }
-    if (codes != 0) OrByte(team, workspace->payload, to + byte, codes);
+    if (codes != 0) OrByte(team, PayloadOf(workspace), to + byte, codes);
     uint32_t total = 0;
     uint8_t* keep = list + kept + team.WarpExclusive(CountOnes(escaped), &total);
     team.WarpSync();
@@ -209,7 +209,7 @@ CINCH_TEAM void WarpCodeLists(const Team& team, const EscapeTotals& totals, uint
   }
   const uint32_t raws = to + totals.before[format::kLevels - 1];
   for (uint32_t i = team.lane(); i < listed; i += Team::kLanes) {
-    OrByte(team, workspace->payload, raws + i, list[i]);
+    OrByte(team, PayloadOf(workspace), raws + i, list[i]);
   }
 }
 

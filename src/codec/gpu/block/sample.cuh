@@ -60,28 +60,43 @@ CINCH_PORTABLE uint64_t LoadElement(const uint8_t* block, uint32_t index, const 
   return ((element << 1) | (element >> (8 * facts.element_bytes - 1))) & mask;
 }
 
+/// Whether all bytes of the element are zero; that of an element before it was normalized.
+CINCH_PORTABLE bool IsZeroElement(const uint8_t* block, uint32_t index, const DtypeFacts& facts) {
+  const uint8_t* element = block + index * facts.element_bytes;
+  switch (facts.element_bytes) {
+    case 1:
+      return *element == 0;
+    case 2:
+      return LoadAligned<uint16_t>(element) == 0;
+    case 4:
+      return LoadAligned<uint32_t>(element) == 0;
+    default:
+      return LoadAligned<uint64_t>(element) == 0;
+  }
+}
+
 /// The sampled element of octet `octet`.
 CINCH_PORTABLE uint32_t SampleOf(uint32_t octet) {
   return kOctet * octet + 2 * (octet / 32 % 4) + octet / 128 % 2;
 }
 
-/// The sample of octets [from, ...) with stride `step`, of this thread: `visit(element)`.
+/// The sample of octets [from, ...) with stride `step`, of this thread: `visit(index)`.
 template <typename Visit>
-CINCH_PORTABLE void VisitSample(const EncodeWorkspace& workspace, const DtypeFacts& facts,
-                                uint32_t from, uint32_t step, Visit visit) {
+CINCH_PORTABLE void VisitSample(const DtypeFacts& facts, uint32_t from, uint32_t step,
+                                Visit visit) {
   for (uint32_t octet = from; kOctet * octet < facts.elements; octet += step) {
     const uint32_t index = SampleOf(octet);
-    if (index < facts.elements) visit(LoadElement(workspace.original, index, facts));
+    if (index < facts.elements) visit(index);
   }
 }
 
 /// The same for the detection sample (section 7.3): one octet of every eight.
 template <typename Visit>
-CINCH_PORTABLE void VisitDetectionSample(const EncodeWorkspace& workspace, const DtypeFacts& facts,
-                                         uint32_t from, uint32_t step, Visit visit) {
+CINCH_PORTABLE void VisitDetectionSample(const DtypeFacts& facts, uint32_t from, uint32_t step,
+                                         Visit visit) {
   for (uint32_t group = from; 8 * kOctet * group < facts.elements; group += step) {
     const uint32_t index = SampleOf(8 * group + group % 8);
-    if (index < facts.elements) visit(LoadElement(workspace.original, index, facts));
+    if (index < facts.elements) visit(index);
   }
 }
 
@@ -91,7 +106,8 @@ template <typename Team>
 CINCH_TEAM void CountSample(const Team& team, const DtypeFacts& facts, EncodeWorkspace* workspace) {
   uint64_t any = 0;
   uint32_t samples = 0;
-  VisitSample(*workspace, facts, team.thread(), team.threads(), [&](uint64_t element) {
+  VisitSample(facts, team.thread(), team.threads(), [&](uint32_t index) {
+    const uint64_t element = LoadElement(workspace->original, index, facts);
     team.Add(&workspace->counts[facts.SymbolOf(element)], 1);
     any |= element;
     ++samples;
@@ -104,6 +120,19 @@ CINCH_TEAM void CountSample(const Team& team, const DtypeFacts& facts, EncodeWor
     team.Or(&workspace->sample_word[1], high);
     team.Add(&workspace->samples, samples);
   }
+}
+
+/// How many samples are elements that are zero, in workspace->zeros, which must be 0.
+template <typename Team>
+CINCH_TEAM void SyncCountZeros(const Team& team, const DtypeFacts& facts,
+                               EncodeWorkspace* workspace) {
+  uint32_t zeros = 0;
+  VisitSample(facts, team.thread(), team.threads(), [&](uint32_t index) {
+    zeros += IsZeroElement(workspace->original, index, facts) ? 1 : 0;
+  });
+  zeros = team.WarpSum(zeros);
+  if (team.lane() == 0) team.Add(&workspace->zeros, zeros);
+  team.Sync();
 }
 
 }  // namespace cinch::codec::gpu

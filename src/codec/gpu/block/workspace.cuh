@@ -53,7 +53,15 @@ struct EncodeWorkspace {
   uint32_t sample_word[2];  ///< The OR of the sample's residues, its low and high word.
   uint32_t differs;         ///< Not zero when the block is not constant.
   uint32_t samples;
+  uint32_t zeros;          ///< Samples that are elements that are zero.
+  uint32_t payload_begin;  ///< Where in `payload` it is built: behind a sparse block's bitmaps.
+  uint32_t estimate_zeros[kAutoCandidates];
 };
+
+/// Where the payload at hand is built.
+CINCH_PORTABLE uint8_t* PayloadOf(EncodeWorkspace* workspace) {
+  return workspace->payload + workspace->payload_begin;
+}
 
 /// What a team that decodes shares; the payload is elsewhere.
 struct DecodeWorkspace {
