@@ -69,6 +69,8 @@ __device__ __forceinline__ FastVerdict SyncFastPlan(const EncodeTask& task, Fast
   const uint32_t cost_bits = workspace->fast[0].cost_bits;
   constexpr uint32_t kSamples = FastDecode::kElements / 8;
   constexpr uint32_t kRawBits = 16 * kSamples;
+  // A block that may be sparse is for others.
+  if (format::HasManyZeros(kSamples, workspace->counts[0])) return FastVerdict::kDeclined;
   // What the shape with symbol 0 alone at level 0 costs at least.
   const uint32_t zero_cost_bits = 3 * kSamples - 2 * workspace->counts[0];
   // Zero planes and samples of one symbol, too, are for others: the latter make 1-bit codes

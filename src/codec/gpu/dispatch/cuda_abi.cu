@@ -59,13 +59,21 @@ Status Enqueue(const Call& call, const Scratch& scratch, const DeviceCapacity& c
   batch.item_count = item_count;
   batch.checksum = call.options->checksum != 0 ? 1 : 0;
   batch.planned = item_count > kInlineItems ? 1 : 0;
+  const cinch_base* bases = call.options->bases;
+  batch.has_bases = bases != nullptr ? 1 : 0;
   if (call.options->items_on_host == 0) {
     batch.items = call.items;
+    batch.bases = bases;
   } else if (batch.planned == 0) {
     std::memcpy(batch.inline_items, call.items, item_count * sizeof *call.items);
+    if (bases != nullptr) std::memcpy(batch.inline_bases, bases, item_count * sizeof *bases);
   } else {
     batch.items = scratch.items;
-    CINCH_RETURN_IF_ERROR(StatusOf(LaunchUpload(scratch, call.items, item_count, stream)));
+    CINCH_RETURN_IF_ERROR(StatusOf(LaunchUpload(scratch.items, call.items, item_count, stream)));
+    if (bases != nullptr) {
+      batch.bases = scratch.bases;
+      CINCH_RETURN_IF_ERROR(StatusOf(LaunchUpload(scratch.bases, bases, item_count, stream)));
+    }
   }
   if (batch.planned != 0) {
     CINCH_RETURN_IF_ERROR(StatusOf(LaunchPlan(batch, call.compress, stream)));
@@ -124,6 +132,27 @@ cinch_status cinch_cuda_decompress_batch(const cinch_cuda_options* options,
                                          cinch_cuda_result* results,
                                          const cinch_cuda_scratch* scratch) {
   return RunBatch({false, options, items, item_count, results, scratch});
+}
+
+cinch_status cinch_cuda_content_hash(void* stream_handle, const void* bytes, uint64_t size_bytes,
+                                     uint64_t* content_hash) {
+  if (content_hash == nullptr || !IsAligned(content_hash, alignof(uint64_t)) ||
+      (bytes == nullptr && size_bytes != 0)) {
+    return CINCH_ERROR_INVALID_ARGUMENT;
+  }
+  if (size_bytes > CINCH_MAX_FRAME_INPUT_BYTES) return CINCH_ERROR_TOO_LARGE;
+  auto* stream = static_cast<cudaStream_t>(stream_handle);
+  const StreamDevice device(stream);
+  CINCH_RETURN_IF_ERROR(device.status());
+  DeviceCapacity capacity;
+  CINCH_RETURN_IF_ERROR(PrepareDevice(device.device(), &capacity));
+  CINCH_RETURN_IF_ERROR(StatusOf(cudaMemsetAsync(content_hash, 0, sizeof *content_hash, stream)));
+  if (size_bytes == 0) return CINCH_OK;
+  const uint64_t blocks = cinch::format::BlockCount(size_bytes);
+  const auto ctas =
+      static_cast<uint32_t>(std::min<uint64_t>(blocks, uint64_t{4} * capacity.encode_ctas));
+  return StatusOf(LaunchContentHash(static_cast<const uint8_t*>(bytes), size_bytes, content_hash,
+                                    ctas, stream));
 }
 
 }  // extern "C"

@@ -23,6 +23,7 @@ cudaError_t Prepare(int device, DeviceCapacity* capacity) {
   cudaError_t error =
       cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
   if (error == cudaSuccess) error = PreparePlanning();
+  if (error == cudaSuccess) error = PrepareContentHash();
   if (error == cudaSuccess) error = PrepareEncode(&encode_ctas);
   if (error == cudaSuccess) error = PrepareDecode(&decode_ctas);
   if (error != cudaSuccess) return error;

@@ -22,9 +22,13 @@ cudaError_t LaunchDecode(const BatchParameters& batch, uint32_t ctas, cudaStream
 
 /// Zeroes and prepares scratch memory of `bytes` bytes.
 cudaError_t LaunchPrepareScratch(const Scratch& scratch, uint64_t bytes, cudaStream_t stream);
-/// Brings `count` items from the host to the scratch memory.
-cudaError_t LaunchUpload(const Scratch& scratch, const cinch_cuda_item* items, uint32_t count,
-                         cudaStream_t stream);
+/// Brings `count` items, or bases, from the host to the scratch memory.
+template <typename Entry>
+cudaError_t LaunchUpload(Entry* to, const Entry* entries, uint32_t count, cudaStream_t stream);
+/// Adds up the content hash of any bytes in `*content_hash`.
+cudaError_t LaunchContentHash(const uint8_t* bytes, uint64_t size_bytes, uint64_t* content_hash,
+                              uint32_t ctas, cudaStream_t stream);
+cudaError_t PrepareContentHash();
 /// Plans a batch of more than kInlineItems items.
 cudaError_t LaunchPlan(const BatchParameters& batch, bool compress, cudaStream_t stream);
 

@@ -9,7 +9,8 @@ namespace cinch::codec::gpu {
 cudaError_t PreparePlanning() {
   cudaFuncAttributes attributes;
   for (const void* kernel : {reinterpret_cast<const void*>(PrepareScratchKernel),
-                             reinterpret_cast<const void*>(UploadKernel),
+                             reinterpret_cast<const void*>(UploadKernel<cinch_cuda_item>),
+                             reinterpret_cast<const void*>(UploadKernel<cinch_base>),
                              reinterpret_cast<const void*>(PlanItemsKernel<true>),
                              reinterpret_cast<const void*>(PlanItemsKernel<false>),
                              reinterpret_cast<const void*>(NumberUnitsKernel)}) {
@@ -26,19 +27,22 @@ cudaError_t LaunchPrepareScratch(const Scratch& scratch, uint64_t bytes, cudaStr
   return cudaGetLastError();
 }
 
-cudaError_t LaunchUpload(const Scratch& scratch, const cinch_cuda_item* items, uint32_t count,
-                         cudaStream_t stream) {
+template <typename Entry>
+cudaError_t LaunchUpload(Entry* to, const Entry* entries, uint32_t count, cudaStream_t stream) {
   for (uint32_t first = 0; first < count; first += kUploadItems) {
-    UploadParameters upload{};
-    upload.to = scratch.items + first;
+    UploadParameters<Entry> upload{};
+    upload.to = to + first;
     upload.count = Minimum(count - first, kUploadItems);
-    std::memcpy(upload.items, items + first, upload.count * sizeof *items);
+    std::memcpy(upload.entries, entries + first, upload.count * sizeof *entries);
     UploadKernel<<<1, kUploadItems, 0, stream>>>(upload);
     const cudaError_t error = cudaGetLastError();
     if (error != cudaSuccess) return error;
   }
   return cudaSuccess;
 }
+
+template cudaError_t LaunchUpload(cinch_cuda_item*, const cinch_cuda_item*, uint32_t, cudaStream_t);
+template cudaError_t LaunchUpload(cinch_base*, const cinch_base*, uint32_t, cudaStream_t);
 
 cudaError_t LaunchPlan(const BatchParameters& batch, bool compress, cudaStream_t stream) {
   const uint32_t ctas = (batch.item_count + kPlanThreads - 1) / kPlanThreads;

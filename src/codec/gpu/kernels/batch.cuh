@@ -27,7 +27,8 @@ struct PlanItem {
   uint64_t capacity_bytes;
   uint64_t original_bytes;
   uint64_t payload_bytes;  ///< Decoding: what the header says.
-  uint64_t content_hash;   ///< Decoding: what the header says.
+  uint64_t content_hash;   ///< Decoding: what the header says. Encoding a delta: the base's.
+  const uint8_t* base;     ///< What the bytes are coded relative to; null for nothing.
   uint32_t dtype;
   int32_t status;  ///< Not OK: what the item gets; with blocks, these are only looked at.
   uint32_t blocks;
@@ -36,7 +37,7 @@ struct PlanItem {
   /// An item without blocks still needs a thread block to say what became of it.
   CINCH_PORTABLE uint32_t units() const { return blocks == 0 ? 1 : blocks; }
 };
-static_assert(sizeof(PlanItem) == 72);
+static_assert(sizeof(PlanItem) == 80);
 
 /// What the blocks of an item add up while they run. All zero between launches: who finishes an
 /// item's last block clears it.
@@ -72,6 +73,7 @@ struct Scratch {
   ItemState* states;       ///< Of each item.
   PlanItem* plan;          ///< Of each item.
   cinch_cuda_item* items;  ///< Uploaded from the host.
+  cinch_base* bases;       ///< Theirs, the same.
   uint32_t* first_unit;    ///< Of each item, and of one past the last.
   uint64_t* block_states;  ///< Of each unit (look_back.cuh).
   uint64_t max_items;
@@ -97,6 +99,7 @@ inline uint64_t LayOutScratch(uint8_t* memory, uint64_t max_items, uint64_t max_
   scratch->states = reinterpret_cast<ItemState*>(take(sizeof(ItemState) * max_items));
   scratch->plan = reinterpret_cast<PlanItem*>(take(sizeof(PlanItem) * max_items));
   scratch->items = reinterpret_cast<cinch_cuda_item*>(take(sizeof(cinch_cuda_item) * max_items));
+  scratch->bases = reinterpret_cast<cinch_base*>(take(sizeof(cinch_base) * max_items));
   scratch->first_unit = reinterpret_cast<uint32_t*>(take(4 * (max_items + 1)));
   scratch->block_states = reinterpret_cast<uint64_t*>(take(8 * max_units));
   scratch->max_items = max_items;
@@ -112,8 +115,19 @@ struct BatchParameters {
   uint64_t* progress;  ///< Null when nobody asked.
   uint32_t item_count;
   uint32_t checksum;
-  uint32_t planned;  ///< 1 when the plan is in the scratch memory.
+  uint32_t planned;         ///< 1 when the plan is in the scratch memory.
+  uint32_t has_bases;       ///< 0 or 1: what follows counts.
+  const cinch_base* bases;  ///< On the device; null when they are in `inline_bases`.
   cinch_cuda_item inline_items[kInlineItems];
+  cinch_base inline_bases[kInlineItems];
+
+  CINCH_PORTABLE cinch_cuda_item ItemAt(uint32_t i) const {
+    return items != nullptr ? items[i] : inline_items[i];
+  }
+  CINCH_PORTABLE cinch_base BaseAt(uint32_t i) const {
+    if (has_bases == 0) return {nullptr, 0, 0, 1};
+    return bases != nullptr ? bases[i] : inline_bases[i];
+  }
 };
 static_assert(sizeof(BatchParameters) <= 4096);
 

@@ -58,7 +58,8 @@ __device__ __forceinline__ bool HasIndexPadding(const PlanItem& item, uint32_t b
 /// same for all threads, and -1 for another block.
 __device__ __forceinline__ int SyncTryFastDecode(const DecodeTask& task, const uint8_t* slot,
                                                  uint8_t* output, DecodeShared* shared) {
-  if (slot == nullptr || task.length_bytes != format::kBlockBytes || !IsAligned(output, 16)) {
+  if (slot == nullptr || task.base != nullptr || task.length_bytes != format::kBlockBytes ||
+      !IsAligned(output, 16)) {
     return -1;
   }
   const uint32_t payload = SharedAddress(slot);
@@ -128,9 +129,13 @@ __device__ __forceinline__ void SyncDecodeUnit(const BatchParameters& batch, uin
   } else if (payload_bytes > format::kMaxBlockPayloadBytes) {
     decoded.error_key = ErrorKey(ErrorRank::kBlock, unit.block, CINCH_ERROR_FRAME_BLOCK);
   } else {
-    const DecodeTask task{PayloadOf(item, entry), static_cast<uint32_t>(payload_bytes),
-                          format::BlockLength(item.original_bytes, unit.block), unit.block,
-                          item.checksum != 0};
+    const DecodeTask task{
+        PayloadOf(item, entry),
+        static_cast<uint32_t>(payload_bytes),
+        format::BlockLength(item.original_bytes, unit.block),
+        unit.block,
+        item.checksum != 0,
+        item.base == nullptr ? nullptr : item.base + uint64_t{unit.block} * format::kBlockBytes};
     decoded =
         SyncDecodeOne(task, slot, item.output + uint64_t{unit.block} * format::kBlockBytes, shared);
   }

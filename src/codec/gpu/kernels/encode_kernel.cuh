@@ -81,8 +81,8 @@ __device__ __forceinline__ int32_t CopyPayload(const EncodeTeam& team, const Pla
 
 __device__ __forceinline__ EncodeTask TaskOf(const PlanItem& item, uint32_t block) {
   const uint64_t begin = uint64_t{block} * format::kBlockBytes;
-  return {item.input + begin, format::BlockLength(item.input_bytes, block), item.dtype, block,
-          item.checksum != 0};
+  return {item.input + begin, format::BlockLength(item.input_bytes, block),      item.dtype, block,
+          item.checksum != 0, item.base == nullptr ? nullptr : item.base + begin};
 }
 
 /// A tile that was loaded ahead of its turn.
@@ -99,7 +99,7 @@ __device__ __forceinline__ void LoadEarly(const Schedule& schedule, uint32_t tur
   early->loaded = false;
   if (unit.item == kNoItem || item.blocks == 0) return;
   const EncodeTask task = TaskOf(item, unit.block);
-  if (!IsForFastEncode(task)) return;
+  if (task.base != nullptr || !IsForFastEncode(task)) return;
   LoadTile(TileOf(task.bytes), &early->tile);
   early->loaded = true;
 }

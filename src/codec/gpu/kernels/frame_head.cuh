@@ -36,12 +36,16 @@ struct HeaderWords {
   CINCH_PORTABLE uint64_t original_bytes() const { return Wide(2); }
   CINCH_PORTABLE uint64_t payload_bytes() const { return Wide(4); }
   CINCH_PORTABLE uint64_t content_hash() const { return Wide(8); }
+  CINCH_PORTABLE uint64_t base_hash() const { return Wide(10); }
+  CINCH_PORTABLE bool delta() const { return (flags() & format::kFlagDelta) != 0; }
 };
 
 CINCH_PORTABLE HeaderWords MakeHeaderWords(const PlanItem& item, uint64_t payload_bytes,
                                            uint64_t content_hash) {
   HeaderWords header{};
-  const uint32_t flags = item.checksum != 0 ? format::kFlagChecksum : 0;
+  const bool delta = item.base != nullptr;
+  const uint32_t flags =
+      (item.checksum != 0 ? format::kFlagChecksum : 0) | (delta ? format::kFlagDelta : 0);
   header.word[0] = format::kMagic;
   header.word[1] = format::kVersion | (item.dtype << 16) | (flags << 24);
   header.word[2] = static_cast<uint32_t>(item.original_bytes);
@@ -52,6 +56,10 @@ CINCH_PORTABLE HeaderWords MakeHeaderWords(const PlanItem& item, uint64_t payloa
   header.word[7] = format::kBlockBytes;
   header.word[8] = static_cast<uint32_t>(content_hash);
   header.word[9] = static_cast<uint32_t>(content_hash >> 32);
+  if (delta) {
+    header.word[10] = static_cast<uint32_t>(item.content_hash);
+    header.word[11] = static_cast<uint32_t>(item.content_hash >> 32);
+  }
   header.word[kHeaderWords - 1] = header.Hash();
   return header;
 }
@@ -61,17 +69,20 @@ CINCH_PORTABLE int32_t CheckHeader(const HeaderWords& header, uint64_t frame_byt
   if (header.word[0] != format::kMagic) return CINCH_ERROR_FRAME_MAGIC;
   if (header.version() != format::kVersion) return CINCH_ERROR_FRAME_VERSION;
   if (header.word[kHeaderWords - 1] != header.Hash()) return CINCH_ERROR_FRAME_HEADER;
-  uint32_t reserved = header.flags() & ~uint32_t{format::kFlagChecksum};
-  for (uint32_t i = 10; i < kHeaderWords - 1; ++i) reserved |= header.word[i];
+  uint32_t reserved =
+      header.flags() & ~(uint32_t{format::kFlagChecksum} | uint32_t{format::kFlagDelta});
+  for (uint32_t i = header.delta() ? 12 : 10; i < kHeaderWords - 1; ++i) {
+    reserved |= header.word[i];
+  }
   if (reserved != 0) return CINCH_ERROR_FRAME_RESERVED;
   const uint64_t blocks = format::BlockCount(header.original_bytes());
-  const bool fields_are_valid =
-      format::IsFrameDtype(header.dtype()) &&
-      header.original_bytes() <= CINCH_MAX_FRAME_INPUT_BYTES &&
-      header.payload_bytes() % format::kPayloadUnitBytes == 0 &&
-      header.payload_bytes() < format::kMaxPayloadBytes && header.word[6] == blocks &&
-      header.word[7] == format::kBlockBytes &&
-      (header.flags() == format::kFlagChecksum || header.content_hash() == 0);
+  const bool fields_are_valid = format::IsFrameDtype(header.dtype()) &&
+                                header.original_bytes() <= CINCH_MAX_FRAME_INPUT_BYTES &&
+                                header.payload_bytes() % format::kPayloadUnitBytes == 0 &&
+                                header.payload_bytes() < format::kMaxPayloadBytes &&
+                                header.word[6] == blocks && header.word[7] == format::kBlockBytes &&
+                                ((header.flags() & format::kFlagChecksum) != 0 ||
+                                 (header.content_hash() == 0 && !header.delta()));
   if (!fields_are_valid) return CINCH_ERROR_FRAME_HEADER;
   const uint64_t size_bytes = format::PayloadOffset(blocks) + header.payload_bytes();
   if (frame_bytes < size_bytes) return CINCH_ERROR_FRAME_TRUNCATED;

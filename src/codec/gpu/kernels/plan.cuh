@@ -10,21 +10,30 @@
 
 namespace cinch::codec::gpu {
 
-CINCH_PORTABLE bool BuffersOverlap(const cinch_cuda_item& item) {
-  const auto input = reinterpret_cast<uintptr_t>(item.input);
+/// Whether the item's output overlaps `bytes` bytes at `input`.
+CINCH_PORTABLE bool OverlapsOutput(const cinch_cuda_item& item, const void* input_pointer,
+                                   uint64_t bytes) {
+  const auto input = reinterpret_cast<uintptr_t>(input_pointer);
   const auto output = reinterpret_cast<uintptr_t>(item.output);
-  return item.input_bytes != 0 && item.output_capacity_bytes != 0 &&
-         input < output + item.output_capacity_bytes && output < input + item.input_bytes;
+  return bytes != 0 && item.output_capacity_bytes != 0 &&
+         input < output + item.output_capacity_bytes && output < input + bytes;
 }
 
+inline constexpr cinch_base kNoBase = {nullptr, 0, 0, 1};
+
 /// The checks that both directions have. `frame` is whichever buffer holds the frame.
-CINCH_PORTABLE int32_t CheckBuffers(const cinch_cuda_item& item, const void* frame) {
+CINCH_PORTABLE int32_t CheckBuffers(const cinch_cuda_item& item, const cinch_base& base,
+                                    const void* frame) {
   if ((item.input == nullptr && item.input_bytes != 0) ||
       (item.output == nullptr && item.output_capacity_bytes != 0) || item.reserved != 0 ||
-      !IsAligned(frame, format::kPayloadUnitBytes)) {
+      !IsAligned(frame, format::kPayloadUnitBytes) ||
+      (base.bytes == nullptr ? base.size_bytes != 0 : base.hash_known == 0)) {
     return CINCH_ERROR_INVALID_ARGUMENT;
   }
-  return BuffersOverlap(item) ? CINCH_ERROR_OVERLAP : CINCH_OK;
+  return OverlapsOutput(item, item.input, item.input_bytes) ||
+                 OverlapsOutput(item, base.bytes, base.size_bytes)
+             ? CINCH_ERROR_OVERLAP
+             : CINCH_OK;
 }
 
 CINCH_PORTABLE PlanItem PlanOf(const cinch_cuda_item& item) {
@@ -36,13 +45,20 @@ CINCH_PORTABLE PlanItem PlanOf(const cinch_cuda_item& item) {
   return plan;
 }
 
-CINCH_PORTABLE PlanItem PlanCompression(const cinch_cuda_item& item, uint32_t checksum) {
+CINCH_PORTABLE PlanItem PlanCompression(const cinch_cuda_item& item, uint32_t checksum,
+                                        const cinch_base& base = kNoBase) {
   PlanItem plan = PlanOf(item);
   plan.original_bytes = item.input_bytes;
   plan.dtype = static_cast<uint32_t>(item.dtype);
   plan.checksum = checksum;
-  plan.status = format::IsFrameDtype(plan.dtype) ? CheckBuffers(item, item.output)
-                                                 : CINCH_ERROR_INVALID_ARGUMENT;
+  if (base.bytes != nullptr) {
+    plan.checksum = 1;
+    plan.base = static_cast<const uint8_t*>(base.bytes);
+    plan.content_hash = base.content_hash;
+  }
+  const bool valid = format::IsFrameDtype(plan.dtype) &&
+                     (plan.base == nullptr || base.size_bytes == item.input_bytes);
+  plan.status = valid ? CheckBuffers(item, base, item.output) : CINCH_ERROR_INVALID_ARGUMENT;
   if (plan.status != CINCH_OK) return plan;
   const uint64_t blocks = format::BlockCount(item.input_bytes);
   if (item.input_bytes > CINCH_MAX_FRAME_INPUT_BYTES) {
@@ -55,16 +71,29 @@ CINCH_PORTABLE PlanItem PlanCompression(const cinch_cuda_item& item, uint32_t ch
   return plan;
 }
 
+/// Section 2.2 of docs/format.md.
+CINCH_PORTABLE int32_t CheckBase(const HeaderWords& header, const cinch_base& base) {
+  if (!header.delta()) return CINCH_OK;
+  if (base.bytes == nullptr && header.original_bytes() != 0) {
+    return CINCH_ERROR_FRAME_BASE_MISSING;
+  }
+  return base.size_bytes == header.original_bytes() && base.content_hash == header.base_hash()
+             ? CINCH_OK
+             : CINCH_ERROR_FRAME_BASE_MISMATCH;
+}
+
 /// A frame without blocks has nothing more to check than this.
-CINCH_PORTABLE int32_t StatusWithoutBlocks(const PlanItem& plan) {
+CINCH_PORTABLE int32_t StatusWithoutBlocks(const PlanItem& plan, int32_t base_status) {
   if (plan.payload_bytes != 0) return CINCH_ERROR_FRAME_INDEX;
+  if (base_status != CINCH_OK) return base_status;
   return plan.content_hash != 0 ? CINCH_ERROR_FRAME_CHECKSUM : CINCH_OK;
 }
 
 /// Reads the frame's header.
-CINCH_PORTABLE PlanItem PlanDecompression(const cinch_cuda_item& item) {
+CINCH_PORTABLE PlanItem PlanDecompression(const cinch_cuda_item& item,
+                                          const cinch_base& base = kNoBase) {
   PlanItem plan = PlanOf(item);
-  plan.status = CheckBuffers(item, item.input);
+  plan.status = CheckBuffers(item, base, item.input);
   if (plan.status != CINCH_OK) return plan;
   if (item.input_bytes < sizeof(format::FrameHeader)) {
     plan.status = CINCH_ERROR_FRAME_TRUNCATED;
@@ -83,11 +112,15 @@ CINCH_PORTABLE PlanItem PlanDecompression(const cinch_cuda_item& item) {
   plan.dtype = header.dtype();
   plan.checksum = (header.flags() & format::kFlagChecksum) != 0 ? 1 : 0;
   plan.blocks = header.word[6];
+  if (header.delta()) plan.base = static_cast<const uint8_t*>(base.bytes);
+  const int32_t base_status = CheckBase(header, base);
   if (plan.blocks == 0) {
-    plan.status = StatusWithoutBlocks(plan);
+    plan.status = StatusWithoutBlocks(plan, base_status);
   } else if (plan.original_bytes > plan.capacity_bytes) {
     // The index is still to be checked, and comes first.
     plan.status = CINCH_ERROR_DESTINATION_TOO_SMALL;
+  } else {
+    plan.status = base_status;
   }
   return plan;
 }

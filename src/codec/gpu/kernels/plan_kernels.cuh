@@ -10,13 +10,14 @@
 
 namespace cinch::codec::gpu {
 
-/// Items on their way from the host, in a launch's parameters.
+/// Items, or bases, on their way from the host, in a launch's parameters.
+template <typename Entry>
 struct UploadParameters {
-  cinch_cuda_item* to;
+  Entry* to;
   uint32_t count;
-  cinch_cuda_item items[kUploadItems];
+  Entry entries[kUploadItems];
 };
-static_assert(sizeof(UploadParameters) <= 4096);
+static_assert(sizeof(UploadParameters<cinch_cuda_item>) <= 4096);
 
 /// After the scratch memory has been zeroed.
 __global__ void PrepareScratchKernel(ScratchHeader* header, uint64_t max_items,
@@ -27,8 +28,9 @@ __global__ void PrepareScratchKernel(ScratchHeader* header, uint64_t max_items,
   header->magic = kScratchMagic;
 }
 
-__global__ void UploadKernel(const __grid_constant__ UploadParameters upload) {
-  if (threadIdx.x < upload.count) upload.to[threadIdx.x] = upload.items[threadIdx.x];
+template <typename Entry>
+__global__ void UploadKernel(const __grid_constant__ UploadParameters<Entry> upload) {
+  if (threadIdx.x < upload.count) upload.to[threadIdx.x] = upload.entries[threadIdx.x];
 }
 
 /// The sum of `value` over the thread block, valid in thread 0.
@@ -56,8 +58,9 @@ __global__ void __launch_bounds__(kPlanThreads)
   uint32_t units = 0;
   if (i < batch.item_count) {
     const cinch_cuda_item item = batch.items[i];
+    const cinch_base base = batch.BaseAt(i);
     const PlanItem plan =
-        kCompress ? PlanCompression(item, batch.checksum) : PlanDecompression(item);
+        kCompress ? PlanCompression(item, batch.checksum, base) : PlanDecompression(item, base);
     batch.scratch.plan[i] = plan;
     units = plan.units();
   }

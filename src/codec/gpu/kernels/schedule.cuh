@@ -41,10 +41,10 @@ __device__ __forceinline__ void WarpPlanInline(const BatchParameters& batch, Sch
   const uint32_t lane = threadIdx.x % 32;
   uint32_t units = 0;
   if (lane < batch.item_count) {
-    const cinch_cuda_item item =
-        batch.items != nullptr ? batch.items[lane] : batch.inline_items[lane];
+    const cinch_cuda_item item = batch.ItemAt(lane);
+    const cinch_base base = batch.BaseAt(lane);
     const PlanItem plan =
-        kCompress ? PlanCompression(item, batch.checksum) : PlanDecompression(item);
+        kCompress ? PlanCompression(item, batch.checksum, base) : PlanDecompression(item, base);
     schedule->plan[lane] = plan;
     units = plan.units();
   }
