@@ -113,8 +113,8 @@ CINCH_API cinch_status cinch_decompress(cinch_codec* codec, const void* frame, u
 typedef struct cinch_base {
   const void* bytes; /**< Null when size_bytes is 0. */
   uint64_t size_bytes;
-  uint64_t content_hash; /**< cinch_content_hash of the bytes, if hash_known. A frame that decodes to
-                              them says it, too: cinch_frame_info. */
+  uint64_t content_hash; /**< cinch_content_hash of the bytes, if hash_known. A frame that decodes
+                            to them says it, too: cinch_frame_info. */
   int hash_known;        /**< Zero: the call finds the hash out, reading the bytes once more.
                               Non-zero: content_hash is taken for true. Of a decoder that means
                               that a base other than claimed is noticed by its checksums only, when

@@ -88,7 +88,7 @@ typedef struct cinch_cuda_options {
 CINCH_API void cinch_cuda_options_init(cinch_cuda_options* options);
 
 /** Bytes of scratch memory for calls of up to `max_items` items with up to `max_input_bytes`
- *  original bytes in all: about 0.03 % of these and 180 bytes an item. 0 when out of range. */
+ *  original bytes in all: about 0.03 % of these and 220 bytes an item. 0 when out of range. */
 CINCH_API uint64_t cinch_cuda_scratch_bytes(uint64_t max_items, uint64_t max_input_bytes);
 
 /** Enqueues the preparation of scratch memory: once, before its first use, or after a failed

@@ -85,9 +85,8 @@ void DecodeBoth(const Bytes& frame) {
   const cinch_status reference_status =
       cinch_decompress_delta(Reference(), frame.data(), frame.size(), &base, by_reference.data(),
                              by_reference.size(), &reference_bytes);
-  const cinch_status cpu_status =
-      cinch_decompress_delta(Cpu(), frame.data(), frame.size(), &base, by_cpu.data(), by_cpu.size(),
-                             &cpu_bytes);
+  const cinch_status cpu_status = cinch_decompress_delta(Cpu(), frame.data(), frame.size(), &base,
+                                                         by_cpu.data(), by_cpu.size(), &cpu_bytes);
   Require(reference_status == cpu_status);
   if (cpu_status != CINCH_OK) return;
   Require(reference_bytes == cpu_bytes);

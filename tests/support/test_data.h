@@ -40,14 +40,14 @@ enum class DataKind {
   kMixed,        ///< Another dtype every few blocks.
 };
 inline constexpr DataKind kAllDataKinds[] = {
-    DataKind::kGaussian, DataKind::kRandom, DataKind::kZeros,      DataKind::kOneExponent,
-    DataKind::kSpiky,    DataKind::kWide,   DataKind::kZeroPlanes, DataKind::kFarOutliers,
+    DataKind::kGaussian, DataKind::kRandom,   DataKind::kZeros,      DataKind::kOneExponent,
+    DataKind::kSpiky,    DataKind::kWide,     DataKind::kZeroPlanes, DataKind::kFarOutliers,
     DataKind::kSparse,   DataKind::kFewZeros, DataKind::kScattered,  DataKind::kMixed};
 
 inline std::string NameOf(DataKind kind) {
-  constexpr const char* kNames[] = {"gaussian", "random", "zeros",       "one_exponent",
-                                    "spiky",    "wide",   "zero_planes", "far_outliers",
-                                    "sparse",   "few_zeros", "scattered", "mixed"};
+  constexpr const char* kNames[] = {"gaussian", "random",    "zeros",       "one_exponent",
+                                    "spiky",    "wide",      "zero_planes", "far_outliers",
+                                    "sparse",   "few_zeros", "scattered",   "mixed"};
   return kNames[static_cast<int>(kind)];
 }
 

@@ -232,7 +232,7 @@ TEST_P(FrameTest, HeaderLiesAreNamed) {
       {6, {200}, CINCH_ERROR_FRAME_HEADER},
       {7, {5}, CINCH_ERROR_FRAME_RESERVED},
       {7, {3}, CINCH_ERROR_FRAME_BASE_MISSING},
-      {40, {1}, CINCH_ERROR_FRAME_RESERVED},  // a base's hash without the flag
+      {40, {1}, CINCH_ERROR_FRAME_RESERVED},                       // a base's hash without the flag
       {8, {0, 0, 0, 0, 0, 0, 0, 0x10}, CINCH_ERROR_FRAME_HEADER},  // 2^60 bytes
       {16, {1}, CINCH_ERROR_FRAME_HEADER},
       {24, {9}, CINCH_ERROR_FRAME_HEADER},
