@@ -82,6 +82,16 @@ DevicePool::Device& DevicePool::Open(int number) {
   return device;
 }
 
+// What a batch kept the device from later ones: not what it takes to start one when the device was
+// idle, which the cost model adds to every message itself.
+double DevicePool::ServiceSeconds(Device& device, const Lane& lane, TimePoint now) {
+  const double seconds = Seconds(now - std::max(lane.submitted, device.last_done));
+  if (lane.submitted < device.last_done) return seconds;
+  device.start_seconds = std::min(device.start_seconds, seconds);
+  constexpr double kLeastShare = 0.1;
+  return std::max(seconds - device.start_seconds, kLeastShare * seconds);
+}
+
 // Hands back what lanes have done; true when that was anything.
 bool DevicePool::Settle(Device& device) {
   bool moved = false;
@@ -89,7 +99,7 @@ bool DevicePool::Settle(Device& device) {
     if (lane.jobs.empty() || !lane.lane->Poll()) continue;
     moved = true;
     const TimePoint now = Clock::now();
-    const double seconds = Seconds(now - std::max(lane.submitted, device.last_done));
+    const double seconds = ServiceSeconds(device, lane, now);
     device.last_done = now;
     const std::vector<std::unique_ptr<DeviceJob>> jobs = std::move(lane.jobs);
     lane.jobs.clear();

@@ -65,10 +65,12 @@ class DevicePool {
     std::vector<Lane> lanes;
     std::deque<std::unique_ptr<DeviceJob>> queue;
     TimePoint last_done;
+    double start_seconds = 1;  // The shortest batch when the device was idle.
   };
 
   void Work();
   void TakeSubmitted();
+  [[nodiscard]] static double ServiceSeconds(Device& device, const Lane& lane, TimePoint now);
   [[nodiscard]] bool Settle(Device& device);
   [[nodiscard]] bool Feed(Device& device);
   void FillLane(Device& device, Lane& lane);

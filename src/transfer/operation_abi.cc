@@ -5,6 +5,7 @@
 
 #include "transfer/grown_struct.h"
 #include "transfer/handles.h"
+#include "transfer/launch.h"
 
 namespace {
 
@@ -152,14 +153,15 @@ Status LaunchReceive(cinch_endpoint* endpoint, PieceList pieces,
                 });
 }
 
-Status StartOneSided(cinch_endpoint* endpoint, Outgoing::Kind kind, PieceList pieces,
-                     std::vector<WirePiece> remote, const cinch_transfer_options* options,
-                     cinch_operation** operation) {
-  const OperationKind operation_kind =
-      kind == Outgoing::Kind::kWrite ? OperationKind::kWrite : OperationKind::kRead;
-  return Launch(endpoint, operation_kind, pieces, options, operation, [&](const auto& created) {
-    auto outgoing = MakeOutgoing(kind, created, std::move(pieces));
+Status StartOneSided(cinch_endpoint* endpoint, bool write, PieceList pieces,
+                     std::vector<WirePiece> remote, bool notify,
+                     const cinch_transfer_options* options, cinch_operation** operation) {
+  const OperationKind kind = write ? OperationKind::kWrite : OperationKind::kRead;
+  return Launch(endpoint, kind, pieces, options, operation, [&](const auto& created) {
+    auto outgoing = MakeOutgoing(write ? Outgoing::Kind::kWrite : Outgoing::Kind::kReadRequest,
+                                 created, std::move(pieces));
     outgoing->remote = std::move(remote);
+    outgoing->notify = notify;
     return Submit(*endpoint->endpoint, std::move(outgoing));
   });
 }
@@ -169,23 +171,25 @@ bool Valid(const cinch_endpoint* endpoint, cinch_operation** operation) {
   return endpoint != nullptr && operation != nullptr;
 }
 
-Status LaunchOneSided(cinch_endpoint* endpoint, Outgoing::Kind kind, const cinch_piece* pieces,
-                      uint64_t piece_count, const cinch_remote_piece* remote_pieces,
-                      uint64_t remote_piece_count, const cinch_transfer_options* options,
-                      cinch_operation** operation) {
+}  // namespace
+
+Status cinch::transfer::LaunchOneSided(cinch_endpoint* endpoint, bool write,
+                                       const OneSidedLists& lists, bool notify,
+                                       const cinch_transfer_options* options,
+                                       cinch_operation** operation) {
   if (!Valid(endpoint, operation)) return CINCH_ERROR_INVALID_ARGUMENT;
   return Guarded([&]() -> Status {
     PieceList list;
-    CINCH_RETURN_IF_ERROR(PieceList::Make(pieces, piece_count, list));
+    CINCH_RETURN_IF_ERROR(PieceList::Make(lists.pieces, lists.piece_count, list));
     std::vector<WirePiece> remote;
     uint64_t remote_bytes = 0;
-    CINCH_RETURN_IF_ERROR(MakeWirePieces(remote_pieces, remote_piece_count, remote, remote_bytes));
+    CINCH_RETURN_IF_ERROR(
+        MakeWirePieces(lists.remote_pieces, lists.remote_piece_count, remote, remote_bytes));
     if (remote_bytes != list.total_bytes()) return CINCH_ERROR_INVALID_ARGUMENT;
-    return StartOneSided(endpoint, kind, std::move(list), std::move(remote), options, operation);
+    return StartOneSided(endpoint, write, std::move(list), std::move(remote), notify, options,
+                         operation);
   });
 }
-
-}  // namespace
 
 void cinch_transfer_options_init(cinch_transfer_options* options) {
   if (options == nullptr) return;
@@ -255,15 +259,15 @@ cinch_status cinch_probe(cinch_endpoint* endpoint, uint64_t tag, uint64_t tag_ma
 cinch_status cinch_writev(cinch_endpoint* endpoint, const cinch_piece* pieces, uint64_t piece_count,
                           const cinch_remote_piece* remote_pieces, uint64_t remote_piece_count,
                           const cinch_transfer_options* options, cinch_operation** operation) {
-  return LaunchOneSided(endpoint, Outgoing::Kind::kWrite, pieces, piece_count, remote_pieces,
-                        remote_piece_count, options, operation);
+  return LaunchOneSided(endpoint, true, {pieces, piece_count, remote_pieces, remote_piece_count},
+                        false, options, operation);
 }
 
 cinch_status cinch_readv(cinch_endpoint* endpoint, const cinch_piece* pieces, uint64_t piece_count,
                          const cinch_remote_piece* remote_pieces, uint64_t remote_piece_count,
                          const cinch_transfer_options* options, cinch_operation** operation) {
-  return LaunchOneSided(endpoint, Outgoing::Kind::kReadRequest, pieces, piece_count, remote_pieces,
-                        remote_piece_count, options, operation);
+  return LaunchOneSided(endpoint, false, {pieces, piece_count, remote_pieces, remote_piece_count},
+                        false, options, operation);
 }
 
 cinch_status cinch_write(cinch_endpoint* endpoint, const void* data, uint64_t bytes,

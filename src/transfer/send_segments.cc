@@ -89,6 +89,8 @@ bool Sender::MayStart(const Outgoing& outgoing) {
     return false;
   }
   if (outgoing.ready) return true;
+  // Where segments are left in shared memory, the answer comes sooner than a detour would.
+  if (outgoing.pieces.on_device() && peer_reaches_shared_) return false;
   const Staging& staging = StagingOf(outgoing);
   const uint64_t early_bytes = outgoing.pieces.on_device() ? kEarlyDeviceBytes : kEarlyBytes;
   return outgoing.next_offset < early_bytes && staging.free_count() > staging.count() / 2;

@@ -245,6 +245,7 @@ void Sender::OnReady(const WireHeader& header) {
   if (!outgoing) return;  // Cancelled meanwhile.
   outgoing->ready = true;
   outgoing->reaches_shared = (header.flags & kFlagDevice) != 0;
+  peer_reaches_shared_ = outgoing->reaches_shared;
   Touch(*outgoing);
 }
 
@@ -306,8 +307,23 @@ void Sender::FinishIfDone(const std::shared_ptr<Outgoing>& outgoing) {
   }
   outgoing->regions.clear();
   endpoint_.engine().NotifyWaiters();  // Somebody may wait for a region to be unused.
+  if (outgoing->notify && outgoing->result == CINCH_OK) SendNotification(*outgoing->operation);
   if (outgoing->operation) outgoing->operation->Complete(outgoing->result);
   endpoint_.engine().MarkDirty(endpoint_.shared_from_this());
+}
+
+// An empty message of its own: nobody waits for it.
+void Sender::SendNotification(const Operation& operation) {
+  OperationOptions options;
+  options.tag = operation.options.tag;
+  options.timeout_seconds = operation.options.timeout_seconds;
+  auto message = std::make_shared<Outgoing>();
+  message->operation = std::make_shared<Operation>(OperationKind::kSend, operation.engine(),
+                                                   operation.endpoint(), std::move(options));
+  message->timeout_seconds = operation.options.timeout_seconds;
+  message->inline_payload = true;
+  Touch(*message);
+  messages_.push_back(std::move(message));
 }
 
 bool Sender::Cancel(const Operation& operation, Status reason) {

@@ -55,6 +55,7 @@ struct Outgoing {
   std::shared_ptr<Operation> operation;  ///< Null for a reply.
   PieceList pieces;                      ///< The data; for a read request where they go.
   std::vector<WirePiece> remote;         ///< Of a write or read.
+  bool notify = false;                   ///< Of a write: an empty message follows it.
   std::vector<RegionUse> regions;        ///< Of a reply.
   uint64_t read_id = 0;                  ///< Of a reply.
   uint64_t total_bytes = 0;
@@ -141,6 +142,7 @@ class Sender {
   void OnSegmentSent(const std::shared_ptr<OutgoingSegment>& segment, Status status);
   void DropQueue(Outgoing& outgoing);
   void Decide(const std::shared_ptr<Outgoing>& outgoing, Status result);
+  void SendNotification(const Operation& operation);
   void FinishIfDone(const std::shared_ptr<Outgoing>& outgoing);
   [[nodiscard]] std::shared_ptr<Outgoing> Find(uint64_t id) const;
   void Touch(Outgoing& outgoing) const;
@@ -152,6 +154,7 @@ class Sender {
   std::unique_ptr<Staging> shared_staging_;  // Null unless the peer may reach it.
   int shared_device_ = -1;
   bool share_tried_ = false;
+  bool peer_reaches_shared_ = false;  // As of its last message.
   const bool peer_maps_memory_;
   Pacer pacer_;
   policy::MessagePolicy policy_;

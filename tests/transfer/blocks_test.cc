@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Paged memory: tables of blocks that differ on the two sides.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+#include "cinch/blocks.h"
+#include "transfer/engine_pair.h"
+#include "transfer/fake_devices.h"
+#include "transfer/mock_pair.h"
+#include "transfer/pattern.h"
+
+namespace cinch::transfer_test {
+namespace {
+
+constexpr uint64_t kBlockBytes = 4096;
+constexpr uint64_t kLocalBlocks = 700;
+constexpr uint64_t kRemoteBlocks = 900;
+constexpr size_t kLayers = 3;
+
+/// Two caches of several layers, in fake device memory, with one region for all remote layers.
+class Blocks : public testing::Test {
+ public:
+  Blocks() {
+    constexpr uint64_t kRemoteBytes = kRemoteBlocks * kBlockBytes * kLayers;
+    remote_memory = devices->Allocate(1, kRemoteBytes);
+    right.engine = pair.right_engine();
+    EXPECT_EQ(cinch_region_register(&right, remote_memory, kRemoteBytes,
+                                    CINCH_REGION_READ | CINCH_REGION_WRITE, &region),
+              CINCH_OK);
+    EXPECT_EQ(cinch_region_describe(region, &remote), CINCH_OK);
+    for (size_t layer = 0; layer < kLayers; ++layer) {
+      uint8_t* memory = devices->Allocate(0, kLocalBlocks * kBlockBytes);
+      const std::vector<uint8_t> data = Pattern(layer + 1, kLocalBlocks * kBlockBytes);
+      std::memcpy(devices->View(memory), data.data(), data.size());
+      pools.push_back({memory, &remote, layer * kRemoteBlocks * kBlockBytes});
+    }
+    local_ids = Shuffled(kLocalBlocks, 5);
+    remote_ids = Shuffled(kRemoteBlocks, 6);
+    local_ids.resize(500);
+    remote_ids.resize(500);
+  }
+  ~Blocks() override { EXPECT_EQ(cinch_region_release(region, kLongSeconds), CINCH_OK); }
+
+  static std::vector<uint32_t> Shuffled(uint64_t count, uint64_t seed) {
+    std::vector<uint32_t> ids(count);
+    std::iota(ids.begin(), ids.end(), 0);
+    std::mt19937_64 random(seed);
+    std::shuffle(ids.begin(), ids.end(), random);
+    return ids;
+  }
+  [[nodiscard]] cinch_block_transfer Transfer() const {
+    cinch_block_transfer transfer{};
+    transfer.struct_size = sizeof(transfer);
+    transfer.pools = pools.data();
+    transfer.pool_count = pools.size();
+    transfer.block_bytes = kBlockBytes;
+    transfer.local = {local_ids.data(), local_ids.size(), kLocalBlocks};
+    transfer.remote = {remote_ids.data(), remote_ids.size(), kRemoteBlocks};
+    return transfer;
+  }
+  [[nodiscard]] cinch_status Write(const cinch_block_transfer& transfer,
+                                   const cinch_transfer_options* options = nullptr) const {
+    cinch_operation* operation = nullptr;
+    const cinch_status status =
+        cinch_write_blocks(pair.left().get(), &transfer, options, &operation);
+    return status == CINCH_OK ? Wait(OperationHandle(operation)) : status;
+  }
+  [[nodiscard]] const uint8_t* Local(size_t layer, size_t i) const {
+    return devices->View(pools[layer].base) + local_ids[i] * kBlockBytes;
+  }
+  [[nodiscard]] const uint8_t* Remote(size_t layer, size_t i) const {
+    return devices->View(remote_memory) + pools[layer].offset_bytes + remote_ids[i] * kBlockBytes;
+  }
+  [[nodiscard]] bool AllEqual() const {
+    for (size_t layer = 0; layer < kLayers; ++layer) {
+      for (size_t i = 0; i < local_ids.size(); ++i) {
+        if (std::memcmp(Local(layer, i), Remote(layer, i), kBlockBytes) != 0) return false;
+      }
+    }
+    return true;
+  }
+  [[nodiscard]] bool RemoteIsUntouched() const {
+    const uint8_t* view = devices->View(remote_memory);
+    return std::all_of(view, view + kRemoteBlocks * kBlockBytes * kLayers,
+                       [](uint8_t byte) { return byte == 0; });
+  }
+
+  std::shared_ptr<FakeDevices> devices = std::make_shared<FakeDevices>();
+  MockPair pair{{}, TestSettings(), transfer::CreateCpuSegmentCodec, devices};
+  uint8_t* remote_memory = nullptr;
+  cinch_engine right;
+  cinch_region* region = nullptr;
+  cinch_remote_region remote{};
+  std::vector<cinch_block_pool> pools;
+  std::vector<uint32_t> local_ids;
+  std::vector<uint32_t> remote_ids;
+};
+
+TEST_F(Blocks, AllLayersAtOnceWithDifferentTables) {
+  ASSERT_EQ(Write(Transfer()), CINCH_OK);
+  EXPECT_TRUE(AllEqual());
+}
+
+TEST_F(Blocks, LayerByLayerAndBack) {
+  for (size_t layer = 0; layer < kLayers; ++layer) {
+    cinch_block_transfer transfer = Transfer();
+    transfer.pools = &pools[layer];
+    transfer.pool_count = 1;
+    ASSERT_EQ(Write(transfer), CINCH_OK);
+  }
+  EXPECT_TRUE(AllEqual());
+  for (const cinch_block_pool& pool : pools) {
+    std::memset(devices->View(pool.base), 0, kLocalBlocks * kBlockBytes);
+  }
+  cinch_operation* operation = nullptr;
+  const cinch_block_transfer transfer = Transfer();
+  ASSERT_EQ(cinch_read_blocks(pair.left().get(), &transfer, nullptr, &operation), CINCH_OK);
+  EXPECT_EQ(Wait(OperationHandle(operation)), CINCH_OK);
+  EXPECT_TRUE(AllEqual());
+  const std::vector<uint8_t> original = Pattern(1, kLocalBlocks * kBlockBytes);
+  EXPECT_EQ(std::memcmp(Local(0, 7), &original[local_ids[7] * kBlockBytes], kBlockBytes), 0);
+}
+
+TEST_F(Blocks, NotificationComesOnceTheDataAreThere) {
+  cinch_block_transfer transfer = Transfer();
+  transfer.notify = 1;
+  cinch_transfer_options options = TransferOptions();
+  options.tag = 77;
+  cinch_transfer_options exactly = options;
+  exactly.tag_mask = ~uint64_t{0};
+  const OperationHandle notified = Receive(pair.right(), nullptr, 0, &exactly);
+  cinch_operation* operation = nullptr;
+  ASSERT_EQ(cinch_write_blocks(pair.left().get(), &transfer, &options, &operation), CINCH_OK);
+  const OperationHandle write(operation);
+  ASSERT_EQ(Wait(notified), CINCH_OK);
+  EXPECT_TRUE(AllEqual());
+  EXPECT_EQ(InfoOf(notified).tag, 77u);
+  EXPECT_EQ(Wait(write), CINCH_OK);
+}
+
+TEST_F(Blocks, BadTablesAreRefusedBeforeAnythingMoves) {
+  const auto refused = [&](auto&& change) {
+    cinch_block_transfer transfer = Transfer();
+    change(transfer);
+    return Write(transfer);
+  };
+  EXPECT_EQ(refused([&](auto&) { remote_ids[499] = kRemoteBlocks; }), CINCH_ERROR_INVALID_ARGUMENT);
+  remote_ids[499] = remote_ids[3];
+  EXPECT_EQ(refused([](auto&) {}), CINCH_ERROR_INVALID_ARGUMENT);  // Written twice.
+  remote_ids = Shuffled(kRemoteBlocks, 6);
+  remote_ids.resize(500);
+  EXPECT_EQ(refused([](auto& t) { t.local.id_count = 499; }), CINCH_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(refused([](auto& t) { t.local.block_count = 10; }), CINCH_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(refused([](auto& t) { t.local.ids = nullptr; }), CINCH_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(refused([](auto& t) { t.block_bytes = 0; }), CINCH_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(refused([](auto& t) { t.block_bytes = ~uint64_t{0}; }), CINCH_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(refused([](auto& t) { t.struct_size = 1; }), CINCH_ERROR_INVALID_ARGUMENT);
+  pools[2].offset_bytes += kBlockBytes * kRemoteBlocks;
+  EXPECT_EQ(refused([](auto&) {}), CINCH_ERROR_REGION);  // Beyond the region's end.
+  EXPECT_TRUE(RemoteIsUntouched());
+}
+
+TEST_F(Blocks, ARegionThatIsGoneIsRefused) {
+  ASSERT_EQ(cinch_region_release(region, kLongSeconds), CINCH_OK);
+  region = nullptr;
+  EXPECT_EQ(Write(Transfer()), CINCH_ERROR_REGION);
+  EXPECT_TRUE(RemoteIsUntouched());
+}
+
+TEST_F(Blocks, SourcesMayRepeatInAWrite) {
+  local_ids[1] = local_ids[0];
+  EXPECT_EQ(Write(Transfer()), CINCH_OK);
+  EXPECT_TRUE(AllEqual());
+}
+
+}  // namespace
+}  // namespace cinch::transfer_test
