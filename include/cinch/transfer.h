@@ -160,6 +160,9 @@ typedef struct cinch_piece {
  *  start operations and release this one; it must not wait. */
 typedef void (*cinch_callback)(cinch_operation* operation, cinch_status status, void* data);
 
+/** For the option `stream`: nothing that is under way touches the memory. */
+#define CINCH_NO_STREAM ((void*)UINTPTR_MAX)
+
 /** How one operation is done. Zeroes are the defaults, but for `struct_size` and `tag_mask`. */
 typedef struct cinch_transfer_options {
   size_t struct_size;      /**< sizeof(cinch_transfer_options). */

@@ -79,7 +79,7 @@ void Disown(cinch_operation* handle) {
 Status Place(Engine& engine, void* stream, PieceList& pieces) {
   if (engine.devices() == nullptr) return CINCH_OK;
   CINCH_RETURN_IF_ERROR(engine.devices()->Locate(pieces));
-  if (!pieces.on_device()) return CINCH_OK;
+  if (!pieces.on_device() || stream == CINCH_NO_STREAM) return CINCH_OK;
   std::shared_ptr<StreamPoint> point;
   CINCH_RETURN_IF_ERROR(engine.devices()->Mark(pieces.place(), stream, point));
   pieces.set_after(std::move(point));
