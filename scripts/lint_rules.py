@@ -40,16 +40,21 @@ ARROWS = {
     "src/codec/reference": ["codec/reference/*", *_CODEC_BELOW],
     "src/codec/cpu": ["codec/cpu/*", *_CODEC_BELOW],
     "src/codec/gpu": ["codec/gpu/*", *_CODEC_BELOW],
+    # Its kernels are built from the codec's parts.
+    "src/codec/patch": ["codec/patch/*", "codec/gpu/warp/*", "codec/gpu/kernels/look_back.cuh",
+                        *_CODEC_BELOW],
     "src/codec/frame": ["codec/frame/*", *_CODEC_BELOW],
     "src/tensors": ["tensors/*", "format/*", "base/*", "cinch/*"],
     "src/policy": ["policy/*", "codec/*.h", "base/*", "cinch/*"],
     "src/transfer": ["transfer/*", *_UPPER],
+    "src/versions": ["versions/*", "transfer/*", *_UPPER],
     "src/collectives": ["collectives/*", *_UPPER],
     "src/nccl": ["nccl/*", "collectives/*", "base/*", "cinch/*"],
     "cli": ["cli/*", "tensors/*", "cinch/*"],
     "bench": ["bench/*", "tensors/*", "cinch/*"],
     # Micro-benchmarks see the layer that they measure; what users measure goes through the C ABI.
     "bench/codec": ["bench/*", "codec/*", "format/*", "support/*", "tensors/*", "cinch/*"],
+    "bench/transfer": ["bench/*", "support/*", "tensors/*", "cinch/*"],
     "examples": ["examples/*", "cinch/*"],
     "tests": ["*"],
 }

@@ -7,8 +7,8 @@
 #include <functional>
 #include <vector>
 
-#include "../transfer/gpu_transfer_data.h"
 #include "cinch/patch.h"
+#include "support/gpu_data.h"
 
 namespace {
 

@@ -18,7 +18,7 @@
 
 #include "cinch/blocks.h"
 #include "cinch/transfer.h"
-#include "gpu_transfer_data.h"
+#include "support/gpu_data.h"
 
 namespace {
 
@@ -60,11 +60,9 @@ const Path kPaths[] = {
     {"shared@400 4M", "posix,cma,self", true, 400, 4 << 20},
 };
 
-const Point kPoints[] = {{uint64_t{64} << 10, 50},
-                         {uint64_t{1} << 20, 30},
-                         {uint64_t{8} << 20, 20},
-                         {uint64_t{64} << 20, 6},
-                         {kMaxBytes, 4}};
+const Point kPoints[] = {{uint64_t{64} << 10, 50}, {uint64_t{1} << 20, 30}, {uint64_t{2} << 20, 30},
+                         {uint64_t{8} << 20, 20},  {uint64_t{32} << 20, 8}, {uint64_t{64} << 20, 6},
+                         {uint64_t{256} << 20, 5}};
 
 [[noreturn]] void Die(const char* what, int status) {
   std::fprintf(stderr, "%s: %s\n", what, cinch_status_text(static_cast<cinch_status>(status)));

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "../../bench/transfer/gpu_transfer_data.h"
 #include "gpu/memory_kinds.h"
+#include "support/gpu_data.h"
 #include "transfer/engine_pair.h"
 
 namespace cinch::gpu_test {

@@ -10,7 +10,6 @@
 namespace cinch::transfer_test {
 namespace {
 
-
 constexpr size_t kMegabyte = size_t{1} << 20;
 
 transfer::Settings DeviceSettings(bool share, policy::Mode mode = policy::Mode::kCompressed) {

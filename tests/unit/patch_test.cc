@@ -149,8 +149,8 @@ TEST(Patch, AnyDamageIsSeenAndHarmless) {
       damaged[at] ^= static_cast<uint8_t>(1 + random() % 255);
       EXPECT_NE(Apply(base, damaged, result), CINCH_OK) << at;
       // With a header that says that all is well, the blocks must still be judged.
-      const bool only_the_seal = at >= offsetof(format::PatchHeader, header_hash) &&
-                                 at < sizeof(format::PatchHeader);
+      const bool only_the_seal =
+          at >= offsetof(format::PatchHeader, header_hash) && at < sizeof(format::PatchHeader);
       if (only_the_seal) continue;
       format::PatchHeader header;
       std::memcpy(&header, damaged.data(), sizeof(header));

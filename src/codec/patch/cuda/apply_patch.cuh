@@ -21,6 +21,7 @@ struct ApplyParameters {
 };
 
 struct ApplyShared {
+  Stage base;
   /// Differences that the list gives, 0 for words that are not in it. All zero between blocks.
   alignas(16) uint16_t listed[format::kMaxPatchWords];
   format::PatchHeader header;
@@ -188,10 +189,34 @@ __device__ __forceinline__ void FinishApply(const ApplyParameters& p, uint64_t e
   *p.result = result;
 }
 
+/// A chunk's new contents. `patched` null: as they were.
+__device__ __forceinline__ Chunk PatchChunk(ApplyShared& shared, const PatchedBlock* patched,
+                                            Chunk chunk, uint32_t number, uint32_t valid,
+                                            uint32_t& bad) {
+  if (patched == nullptr) return chunk;
+  Chunk difference{};
+  if (patched->width != 0 && valid > 0) {
+    difference = ReadFieldChunk(patched->field, number, patched->words, patched->width, bad);
+  }
+  const Chunk listed = TakeListed(shared, number);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t mask = ((listed.pair[i] & 0xFFFF) != 0 ? 0xFFFFu : 0) |
+                          ((listed.pair[i] >> 16) != 0 ? 0xFFFF0000u : 0);
+    difference.pair[i] = (difference.pair[i] & ~mask) | listed.pair[i];
+  }
+  chunk = AddDifferences(chunk, difference);
+  // A last odd byte has no byte above it that could change.
+  if (valid < kChunkBytes && valid % 2 != 0) {
+    bad |= (chunk.pair[valid / 4] >> (8 * (valid % 4))) & 0xFF;
+  }
+  return chunk;
+}
+
 /// All threads: one block. Returns its sum of hash terms in every lane of a warp.
 __device__ __forceinline__ uint64_t ApplyBlock(const ApplyParameters& p, ApplyShared& shared,
                                                uint32_t block, const PatchedBlock* patched,
-                                               uint32_t length, uint32_t& bad) {
+                                               uint32_t length, bool staged, uint32_t& bad) {
   const uint64_t start = uint64_t{block} * format::kBlockBytes;
   const bool copies = p.base != p.data || patched != nullptr;
   uint64_t sum = 0;
@@ -200,96 +225,118 @@ __device__ __forceinline__ uint64_t ApplyBlock(const ApplyParameters& p, ApplySh
     const uint32_t number = row * kPatchThreads + threadIdx.x;
     const uint32_t valid = ValidBytes(number, length);
     const uint64_t at = start + uint64_t{number} * kChunkBytes;
-    Chunk chunk = LoadChunk(p.base + at, valid, p.aligned != 0);
-    if (patched != nullptr) {
-      Chunk difference{};
-      if (patched->width != 0 && valid > 0) {
-        difference = ReadFieldChunk(patched->field, number, patched->words, patched->width, bad);
-      }
-      const Chunk listed = TakeListed(shared, number);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const uint32_t mask = ((listed.pair[i] & 0xFFFF) != 0 ? 0xFFFFu : 0) |
-                              ((listed.pair[i] >> 16) != 0 ? 0xFFFF0000u : 0);
-        difference.pair[i] = (difference.pair[i] & ~mask) | listed.pair[i];
-      }
-      chunk = AddDifferences(chunk, difference);
-      // A last odd byte has no byte above it that could change.
-      if (valid < kChunkBytes && valid % 2 != 0) {
-        bad |= (chunk.pair[valid / 4] >> (8 * (valid % 4))) & 0xFF;
-      }
-    }
+    const Chunk base =
+        staged ? FromStage(shared.base, number) : LoadChunk(p.base + at, valid, p.aligned != 0);
+    const Chunk chunk = PatchChunk(shared, patched, base, number, valid, bad);
     sum += ChunkHash(chunk, number, valid);
     if (copies) StoreChunk(p.data + at, chunk, valid, p.aligned != 0);
   }
   return WarpSum(sum);
 }
 
-__global__ void __launch_bounds__(kPatchThreads, 4) ApplyPatchKernel(const ApplyParameters p) {
-  __shared__ ApplyShared shared;
-  const uint32_t thread = threadIdx.x;
-  for (uint32_t i = thread; i < format::kMaxPatchWords / kChunkWords; i += kPatchThreads) {
+/// Where a block's payload is, in units.
+struct PayloadRange {
+  uint32_t begin;
+  uint32_t end;
+};
+__device__ __forceinline__ PayloadRange ReadIndex(const ApplyParameters& p, uint32_t block) {
+  const auto* index = reinterpret_cast<const uint32_t*>(p.patch + sizeof(format::PatchHeader));
+  if (block >= p.block_count) return {0, 0};
+  return {block == 0 ? 0 : index[block - 1], index[block]};
+}
+
+/// Checks a block's place and opens it. Every thread for itself.
+__device__ __forceinline__ cinch_status OpenRange(const ApplyParameters& p, uint32_t block,
+                                                  uint32_t all_units, const PayloadRange& range,
+                                                  uint32_t length, PatchedBlock& patched) {
+  const bool last = block + 1 == p.block_count;
+  if (range.end < range.begin || range.end > all_units || (last && range.end != all_units)) {
+    return CINCH_ERROR_FRAME_INDEX;
+  }
+  if (range.end == range.begin) return CINCH_OK;
+  constexpr uint32_t kMostUnits = 2 * format::kBlockBytes / format::kPayloadUnitBytes;
+  const uint32_t units = range.end - range.begin;
+  const uint32_t bytes = (units < kMostUnits ? units : kMostUnits) * format::kPayloadUnitBytes;
+  const uint8_t* payload = p.patch + format::PayloadOffset(p.block_count) +
+                           uint64_t{range.begin} * format::kPayloadUnitBytes;
+  return OpenBlock(payload, bytes, format::PatchWords(length), patched) ? CINCH_OK
+                                                                        : CINCH_ERROR_FRAME_BLOCK;
+}
+
+/// Adds up a block's hash and says what was wrong. By one thread.
+__device__ __forceinline__ void JudgeBlock(const ApplyParameters& p, const ApplyShared& shared,
+                                           uint32_t block, uint32_t length, bool changed,
+                                           uint32_t checksum, cinch_status status) {
+  uint64_t hash = 0;
+  for (uint32_t i = 0; i < kPatchWarps; ++i) hash += shared.sum[i];
+  hash = format::FinishHash(hash, length, block);
+  if (status == CINCH_OK && changed && static_cast<uint32_t>(hash) != checksum) {
+    status = CINCH_ERROR_FRAME_CHECKSUM;
+  }
+  if (status != CINCH_OK) ReportPatchError(p.scratch, block, status);
+  atomicAdd(reinterpret_cast<unsigned long long*>(&p.scratch->result_hash), hash);
+}
+
+/// The next block's bytes and place in the patch are on their way while one is patched.
+__global__ void __launch_bounds__(kPatchThreads, 3) ApplyPatchKernel(const ApplyParameters p) {
+  extern __shared__ __align__(16) uint8_t shared_bytes[];
+  ApplyShared& shared = *reinterpret_cast<ApplyShared*>(shared_bytes);
+  const auto whole = [&](uint32_t block) {
+    return p.aligned != 0 && block < p.block_count &&
+           format::BlockLength(p.bytes, block) == format::kBlockBytes;
+  };
+  const auto prefetch = [&](uint32_t block) {
+    if (whole(block)) Prefetch(shared.base, p.base + uint64_t{block} * format::kBlockBytes);
+    __pipeline_commit();
+  };
+  uint32_t block = blockIdx.x;
+  prefetch(block);
+  for (uint32_t i = threadIdx.x; i < format::kMaxPatchWords / kChunkWords; i += kPatchThreads) {
     reinterpret_cast<uint4*>(shared.listed)[i] = make_uint4(0, 0, 0, 0);
   }
-  if (thread == 0) shared.status = CheckPatchHeader(p, shared.header);
+  if (threadIdx.x == 0) shared.status = CheckPatchHeader(p, shared.header);
   __syncthreads();
-  if (shared.status != CINCH_OK || p.block_count == 0) {
-    if (blockIdx.x != 0 || thread != 0) return;
-    if (shared.status != CINCH_OK) ReportPatchError(p.scratch, 0, shared.status);
-    return FinishApply(p, shared.header.result_hash);
+  if (shared.status != CINCH_OK) {
+    if (block == 0 && threadIdx.x == 0) ReportPatchError(p.scratch, 0, shared.status);
+    return;
   }
-  const auto* index = reinterpret_cast<const uint32_t*>(p.patch + sizeof(format::PatchHeader));
-  const uint32_t all_units =
+  const auto all_units =
       static_cast<uint32_t>(shared.header.payload_bytes / format::kPayloadUnitBytes);
-  for (uint32_t block = blockIdx.x; block < p.block_count; block += gridDim.x) {
+  PayloadRange range = ReadIndex(p, block);
+  for (; block < p.block_count; block += gridDim.x) {
+    const PayloadRange next_range = ReadIndex(p, block + gridDim.x);
     const uint32_t length = format::BlockLength(p.bytes, block);
-    const uint32_t begin = block == 0 ? 0 : index[block - 1];
-    const uint32_t end = index[block];
-    cinch_status status = CINCH_OK;
+    const bool changed = range.end != range.begin;
     PatchedBlock patched{};
-    const uint8_t* payload = p.patch + format::PayloadOffset(p.block_count) +
-                             uint64_t{begin} * format::kPayloadUnitBytes;
-    const bool last = block + 1 == p.block_count;
-    if (end < begin || end > all_units || (last && end != all_units)) {
-      status = CINCH_ERROR_FRAME_INDEX;
-    } else if (end != begin) {
-      const uint32_t units = end - begin;
-      constexpr uint32_t kMostUnits = 2 * format::kBlockBytes / format::kPayloadUnitBytes;
-      const uint32_t bytes = (units < kMostUnits ? units : kMostUnits) * format::kPayloadUnitBytes;
-      if (!OpenBlock(payload, bytes, format::PatchWords(length), patched)) {
-        status = CINCH_ERROR_FRAME_BLOCK;
-      }
-    }
+    cinch_status status = OpenRange(p, block, all_units, range, length, patched);
     uint32_t bad = 0;
-    uint64_t sum = 0;
+    if (status == CINCH_OK && changed) {
+      const uint8_t* end = p.patch + format::PayloadOffset(p.block_count) +
+                           uint64_t{range.end} * format::kPayloadUnitBytes;
+      bad = SpreadList(shared, patched, end);
+      __syncthreads();
+    }
+    __pipeline_wait_prior(0);
     if (status == CINCH_OK) {
-      const bool changed = end != begin;
-      if (changed) {
-        bad = SpreadList(shared, patched,
-                         payload + uint64_t{end - begin} * format::kPayloadUnitBytes);
-        __syncthreads();
-      }
-      sum = ApplyBlock(p, shared, block, changed ? &patched : nullptr, length, bad);
-      if (thread % 32 == 0) shared.sum[thread / 32] = sum;
-      if (__syncthreads_or(bad != 0) != 0) status = CINCH_ERROR_FRAME_BLOCK;
+      const uint64_t sum =
+          ApplyBlock(p, shared, block, changed ? &patched : nullptr, length, whole(block), bad);
+      if (threadIdx.x % 32 == 0) shared.sum[threadIdx.x / 32] = sum;
     }
-    if (thread == 0) {
-      uint64_t hash = 0;
-      for (uint32_t i = 0; i < kPatchWarps; ++i) hash += shared.sum[i];
-      hash = format::FinishHash(hash, length, block);
-      if (status == CINCH_OK && end != begin && static_cast<uint32_t>(hash) != patched.checksum) {
-        status = CINCH_ERROR_FRAME_CHECKSUM;
-      }
-      if (status != CINCH_OK) ReportPatchError(p.scratch, block, status);
-      atomicAdd(reinterpret_cast<unsigned long long*>(&p.scratch->result_hash), hash);
-      __threadfence();
-      if (atomicAdd(&p.scratch->done_blocks, 1) + 1 == p.block_count) {
-        __threadfence();
-        FinishApply(p, shared.header.result_hash);
-      }
+    prefetch(block + gridDim.x);  // Each thread has read its own part of the stage.
+    if (__syncthreads_or(bad != 0) != 0) status = CINCH_ERROR_FRAME_BLOCK;
+    if (threadIdx.x == 0) {
+      JudgeBlock(p, shared, block, length, changed, patched.checksum, status);
     }
+    range = next_range;
     __syncthreads();
   }
+}
+
+__global__ void FinishApplyKernel(const ApplyParameters p) {
+  const auto* header = reinterpret_cast<const format::PatchHeader*>(p.patch);
+  // A patch that is shorter than a header has been reported; its hash is not read.
+  const bool readable = p.patch_bytes >= sizeof(format::PatchHeader);
+  FinishApply(p, readable ? header->result_hash : 0);
 }
 
 }  // namespace cinch::codec::gpu

@@ -22,8 +22,9 @@ struct CreateParameters {
 
 /// What the threads of a thread block tell each other.
 struct CreateShared {
+  Stage base;
+  Stage data;
   uint32_t block;
-  uint32_t changed;
   uint32_t width;
   uint32_t place_units;
   uint32_t placed;
@@ -192,176 +193,225 @@ __device__ __forceinline__ void FinishPatch(const CreateParameters& p) {
   *p.result = result;
 }
 
-__global__ void __launch_bounds__(kPatchThreads, 2) CreatePatchKernel(const CreateParameters p) {
-  __shared__ CreateShared shared;
-  const uint32_t thread = threadIdx.x;
-  const uint32_t warp = thread / 32;
-  if (p.block_count == 0) {
-    if (blockIdx.x == 0 && thread == 0) FinishPatch(p);
-    return;
+/// What is known of a block once it is read.
+struct BlockSurvey {
+  Chunk difference[kPatchRows];
+  bool changed;
+};
+
+/// Reads a block: its differences in registers, its sums and bit lengths in shared memory. All
+/// threads; ends with a barrier, after which the stages are free.
+__device__ __forceinline__ void SurveyBlock(const CreateParameters& p, CreateShared& shared,
+                                            uint32_t block, uint32_t length, bool staged,
+                                            BlockSurvey& survey) {
+  const uint64_t start = uint64_t{block} * format::kBlockBytes;
+  uint64_t base_sum = 0;
+  uint64_t data_sum = 0;
+  uint32_t any = 0;
+  Chunk sample{};
+#pragma unroll
+  for (uint32_t row = 0; row < kPatchRows; ++row) {
+    const uint32_t number = row * kPatchThreads + threadIdx.x;
+    const uint32_t valid = ValidBytes(number, length);
+    const uint64_t at = start + uint64_t{number} * kChunkBytes;
+    const Chunk base =
+        staged ? FromStage(shared.base, number) : LoadChunk(p.base + at, valid, p.aligned != 0);
+    const Chunk data =
+        staged ? FromStage(shared.data, number) : LoadChunk(p.data + at, valid, p.aligned != 0);
+    base_sum += ChunkHash(base, number, valid);
+    data_sum += ChunkHash(data, number, valid);
+    survey.difference[row] = Differences(base, data);
+    any |= survey.difference[row].pair[0] | survey.difference[row].pair[1] |
+           survey.difference[row].pair[2] | survey.difference[row].pair[3];
+    if (row == threadIdx.x % 8) sample = survey.difference[row];
   }
-  while (true) {
-    __syncthreads();
-    if (thread == 0) {
-      shared.block = atomicAdd(&p.scratch->ticket, 1);
-      shared.changed = 0;
-    }
-    if (thread < 8) shared.lengths[thread] = 0;
-    __syncthreads();
-    const uint32_t block = shared.block;
-    if (block >= p.block_count) return;
-    const uint32_t length = format::BlockLength(p.bytes, block);
-    const uint32_t words = format::PatchWords(length);
-    const uint64_t start = uint64_t{block} * format::kBlockBytes;
+  base_sum = WarpSum(base_sum);
+  data_sum = WarpSum(data_sum);
+  if (threadIdx.x % 32 == 0) {
+    shared.base_sum[threadIdx.x / 32] = base_sum;
+    shared.data_sum[threadIdx.x / 32] = data_sum;
+  }
+  AddLengths(shared, sample);
+  survey.changed = __syncthreads_or(any != 0) != 0;
+}
 
-    Chunk difference[kPatchRows];
-    uint64_t base_sum = 0;
-    uint64_t data_sum = 0;
-    uint32_t any = 0;
-    Chunk sample{};
-#pragma unroll
-    for (uint32_t row = 0; row < kPatchRows; ++row) {
-      const uint32_t number = row * kPatchThreads + thread;
-      const uint32_t valid = ValidBytes(number, length);
-      const uint64_t at = start + uint64_t{number} * kChunkBytes;
-      const Chunk base = LoadChunk(p.base + at, valid, p.aligned != 0);
-      const Chunk data = LoadChunk(p.data + at, valid, p.aligned != 0);
-      base_sum += ChunkHash(base, number, valid);
-      data_sum += ChunkHash(data, number, valid);
-      difference[row] = Differences(base, data);
-      any |= difference[row].pair[0] | difference[row].pair[1] | difference[row].pair[2] |
-             difference[row].pair[3];
-      if (row == thread % 8) sample = difference[row];
-    }
-    base_sum = WarpSum(base_sum);
-    data_sum = WarpSum(data_sum);
-    if (thread % 32 == 0) {
-      shared.base_sum[warp] = base_sum;
-      shared.data_sum[warp] = data_sum;
-    }
-    AddLengths(shared, sample);
-    const bool changed = __syncthreads_or(any != 0) != 0;
+/// Which words are exceptions, and where this thread's stand in the list.
+struct ExceptionPlaces {
+  uint64_t bits;                    ///< Bit 8r + k: word k of row r.
+  uint32_t before[kPatchRows / 2];  ///< Before this lane's in its warp's part of rows 2i, 2i + 1.
+};
 
-    // The width, from the sample; then the exact number of exceptions.
-    if (warp == 0) {
-      const uint32_t samples = words == format::kMaxPatchWords ? words / 8 : SampleCount(words);
-      const uint32_t width = ChooseWidth(shared, samples);
-      if (thread == 0) shared.width = width;
-    }
-    __syncthreads();
-    uint32_t width = shared.width;
-    uint64_t exception_bits = 0;
-    uint32_t before[kPatchRows / 2];  // Exceptions before this lane's in its warp's part of a row.
+__device__ __forceinline__ void CountExceptions(CreateShared& shared, const BlockSurvey& survey,
+                                                uint32_t width, ExceptionPlaces& places) {
+  const uint32_t warp = threadIdx.x / 32;
+  places.bits = 0;
 #pragma unroll
-    for (uint32_t half = 0; half < kPatchRows / 2; ++half) {
-      const uint32_t low = changed ? ExceptionBits(difference[2 * half], width) : 0;
-      const uint32_t high = changed ? ExceptionBits(difference[2 * half + 1], width) : 0;
-      exception_bits |= uint64_t{low | (high << 8)} << (16 * half);
-      const uint32_t own =
-          static_cast<uint32_t>(__popc(low)) | (static_cast<uint32_t>(__popc(high)) << 16);
-      const uint32_t inclusive = ScanInclusive(own);
-      before[half] = inclusive - own;
-      if (thread % 32 == 31) {
-        shared.row_count[2 * half * kPatchWarps + warp] = inclusive & 0xFFFF;
-        shared.row_count[(2 * half + 1) * kPatchWarps + warp] = inclusive >> 16;
-      }
-    }
-    __syncthreads();
-
-    if (warp == 0) {
-      uint32_t exceptions = PlaceRows(shared);
-      const uint32_t most = format::PatchPayloadBytes(words, format::kMaxPatchWidth, 0);
-      uint32_t bytes = format::PatchPayloadBytes(words, width, exceptions);
-      if (bytes > most) {
-        width = format::kMaxPatchWidth;
-        exceptions = 0;
-        bytes = most;
-      }
-      if (!changed) bytes = 0;
-      const uint32_t units = bytes / format::kPayloadUnitBytes;
-      uint32_t place = 0;
-      const bool placed = WarpPlace(p.states, block, units, 1, &place);
-      if (thread == 0) {
-        uint64_t base_total = 0;
-        uint64_t data_total = 0;
-        for (uint32_t i = 0; i < kPatchWarps; ++i) {
-          base_total += shared.base_sum[i];
-          data_total += shared.data_sum[i];
-        }
-        base_total = format::FinishHash(base_total, length, block);
-        data_total = format::FinishHash(data_total, length, block);
-        atomicAdd(reinterpret_cast<unsigned long long*>(&p.scratch->base_hash), base_total);
-        atomicAdd(reinterpret_cast<unsigned long long*>(&p.scratch->result_hash), data_total);
-        const uint64_t payload =
-            format::PayloadOffset(p.block_count) + uint64_t{place} * format::kPayloadUnitBytes;
-        const bool fits = payload + bytes <= p.capacity_bytes;
-        if (!placed) ReportPatchError(p.scratch, block, CINCH_ERROR_TIMEOUT);
-        if (!fits) ReportPatchError(p.scratch, block, CINCH_ERROR_DESTINATION_TOO_SMALL);
-        shared.placed = placed && fits ? 1 : 0;
-        shared.place_units = place;
-        shared.width = width;
-        shared.exceptions = exceptions;
-        if (shared.placed != 0) {
-          auto* index = reinterpret_cast<uint32_t*>(p.patch + sizeof(format::PatchHeader));
-          index[block] = place + units;
-          if (block + 1 == p.block_count) p.scratch->total_units = place + units;
-          if (bytes > 0) {
-            const format::PatchBlockHeader header{static_cast<uint8_t>(width), 0,
-                                                  static_cast<uint16_t>(exceptions),
-                                                  static_cast<uint32_t>(data_total)};
-            *reinterpret_cast<format::PatchBlockHeader*>(p.patch + payload) = header;
-            // What nothing else writes: the ends of the field and of the payload.
-            uint32_t field = width / 8 * words;
-            for (uint32_t bits = 4; bits > 0; bits /= 2) {
-              if ((width & bits) != 0) field += format::PatchPlaneBytes(words, bits);
-            }
-            const uint32_t list = format::PatchFieldBytes(words, width);
-            uint8_t* contents = p.patch + payload + sizeof(header);
-            for (uint32_t i = field; i < list; ++i) contents[i] = 0;
-            for (uint32_t i = list + 4 * exceptions; i + sizeof(header) < bytes; ++i) {
-              contents[i] = 0;
-            }
-          }
-        }
-      }
-    }
-    __syncthreads();
-    if (changed && shared.placed != 0) {
-      uint8_t* payload = p.patch + format::PayloadOffset(p.block_count) +
-                         uint64_t{shared.place_units} * format::kPayloadUnitBytes;
-      uint8_t* field = payload + sizeof(format::PatchBlockHeader);
-      width = shared.width;
-      const uint32_t exceptions = shared.exceptions;
-      if (width == format::kMaxPatchWidth) exception_bits = 0;
-      auto* positions = reinterpret_cast<uint16_t*>(field + format::PatchFieldBytes(words, width));
-      uint16_t* values = positions + exceptions;
-#pragma unroll
-      for (uint32_t row = 0; row < kPatchRows; ++row) {
-        const uint32_t number = row * kPatchThreads + thread;
-        const auto bits = static_cast<uint32_t>(exception_bits >> (8 * row)) & 0xFF;
-        if (width != 0 && number * kChunkWords < words) {
-          WriteField(field, difference[row], number, words, width, bits);
-        }
-        if (bits == 0) continue;
-        uint32_t at = shared.row_count[row * kPatchWarps + warp] +
-                      ((before[row / 2] >> (16 * (row % 2))) & 0xFFFF);
-#pragma unroll
-        for (int k = 0; k < 8; ++k) {
-          if (((bits >> k) & 1) == 0) continue;
-          positions[at] = static_cast<uint16_t>(number * kChunkWords + k);
-          values[at] = static_cast<uint16_t>(WordOf(difference[row], k));
-          ++at;
-        }
-      }
-    }
-    if (thread == 0) {
-      __threadfence();
-      if (atomicAdd(&p.scratch->done_blocks, 1) + 1 == p.block_count) {
-        __threadfence();
-        FinishPatch(p);
-      }
+  for (uint32_t half = 0; half < kPatchRows / 2; ++half) {
+    const uint32_t low = ExceptionBits(survey.difference[2 * half], width);
+    const uint32_t high = ExceptionBits(survey.difference[2 * half + 1], width);
+    places.bits |= uint64_t{low | (high << 8)} << (16 * half);
+    const uint32_t own =
+        static_cast<uint32_t>(__popc(low)) | (static_cast<uint32_t>(__popc(high)) << 16);
+    const uint32_t inclusive = ScanInclusive(own);
+    places.before[half] = inclusive - own;
+    if (threadIdx.x % 32 == 31) {
+      shared.row_count[2 * half * kPatchWarps + warp] = inclusive & 0xFFFF;
+      shared.row_count[(2 * half + 1) * kPatchWarps + warp] = inclusive >> 16;
     }
   }
 }
+
+/// The header of a block's payload, its index entry, and the zeroes that nothing else writes. By
+/// one thread.
+__device__ __forceinline__ void WriteBlockHead(const CreateParameters& p, uint32_t block,
+                                               uint32_t words, uint32_t width, uint32_t exceptions,
+                                               uint32_t bytes, uint32_t checksum, uint32_t place) {
+  const uint32_t end = place + bytes / format::kPayloadUnitBytes;
+  reinterpret_cast<uint32_t*>(p.patch + sizeof(format::PatchHeader))[block] = end;
+  if (block + 1 == p.block_count) p.scratch->total_units = end;
+  if (bytes == 0) return;
+  uint8_t* payload =
+      p.patch + format::PayloadOffset(p.block_count) + uint64_t{place} * format::kPayloadUnitBytes;
+  const format::PatchBlockHeader header{static_cast<uint8_t>(width), 0,
+                                        static_cast<uint16_t>(exceptions), checksum};
+  *reinterpret_cast<format::PatchBlockHeader*>(payload) = header;
+  uint32_t field = width / 8 * words;
+  for (uint32_t bits = 4; bits > 0; bits /= 2) {
+    if ((width & bits) != 0) field += format::PatchPlaneBytes(words, bits);
+  }
+  const uint32_t list = format::PatchFieldBytes(words, width);
+  uint8_t* contents = payload + sizeof(header);
+  for (uint32_t i = field; i < list; ++i) contents[i] = 0;
+  for (uint32_t i = list + 4 * exceptions; i + sizeof(header) < bytes; ++i) contents[i] = 0;
+}
+
+/// Finds the block's place and says it to all. By the first warp.
+__device__ __forceinline__ void PlaceBlock(const CreateParameters& p, CreateShared& shared,
+                                           uint32_t block, uint32_t length, bool changed) {
+  const uint32_t words = format::PatchWords(length);
+  uint32_t width = shared.width;
+  uint32_t exceptions = 0;
+  uint32_t bytes = 0;
+  if (changed) {
+    exceptions = PlaceRows(shared);
+    const uint32_t most = format::PatchPayloadBytes(words, format::kMaxPatchWidth, 0);
+    bytes = format::PatchPayloadBytes(words, width, exceptions);
+    if (bytes > most) {
+      width = format::kMaxPatchWidth;
+      exceptions = 0;
+      bytes = most;
+    }
+  }
+  uint32_t place = 0;
+  const bool placed = WarpPlace(p.states, block, bytes / format::kPayloadUnitBytes, 1, &place);
+  if (threadIdx.x != 0) return;
+  uint64_t base_hash = 0;
+  uint64_t data_hash = 0;
+  for (uint32_t i = 0; i < kPatchWarps; ++i) {
+    base_hash += shared.base_sum[i];
+    data_hash += shared.data_sum[i];
+  }
+  base_hash = format::FinishHash(base_hash, length, block);
+  data_hash = format::FinishHash(data_hash, length, block);
+  atomicAdd(reinterpret_cast<unsigned long long*>(&p.scratch->base_hash), base_hash);
+  atomicAdd(reinterpret_cast<unsigned long long*>(&p.scratch->result_hash), data_hash);
+  const uint64_t end =
+      format::PayloadOffset(p.block_count) + uint64_t{place} * format::kPayloadUnitBytes + bytes;
+  const bool fits = end <= p.capacity_bytes;
+  if (!placed) ReportPatchError(p.scratch, block, CINCH_ERROR_TIMEOUT);
+  if (!fits) ReportPatchError(p.scratch, block, CINCH_ERROR_DESTINATION_TOO_SMALL);
+  shared.placed = placed && fits ? 1 : 0;
+  shared.place_units = place;
+  shared.width = width;
+  shared.exceptions = exceptions;
+  if (shared.placed == 0) return;
+  WriteBlockHead(p, block, words, width, exceptions, bytes, static_cast<uint32_t>(data_hash),
+                 place);
+}
+
+/// The field and the list. All threads.
+__device__ __forceinline__ void WriteContents(const CreateParameters& p, const CreateShared& shared,
+                                              const BlockSurvey& survey,
+                                              const ExceptionPlaces& places, uint32_t words) {
+  uint8_t* payload = p.patch + format::PayloadOffset(p.block_count) +
+                     uint64_t{shared.place_units} * format::kPayloadUnitBytes;
+  uint8_t* field = payload + sizeof(format::PatchBlockHeader);
+  const uint32_t width = shared.width;
+  const uint64_t exception_bits = width == format::kMaxPatchWidth ? 0 : places.bits;
+  auto* positions = reinterpret_cast<uint16_t*>(field + format::PatchFieldBytes(words, width));
+  uint16_t* values = positions + shared.exceptions;
+#pragma unroll
+  for (uint32_t row = 0; row < kPatchRows; ++row) {
+    const uint32_t number = row * kPatchThreads + threadIdx.x;
+    const auto bits = static_cast<uint32_t>(exception_bits >> (8 * row)) & 0xFF;
+    if (width != 0 && number * kChunkWords < words) {
+      WriteField(field, survey.difference[row], number, words, width, bits);
+    }
+    if (bits == 0) continue;
+    uint32_t at = shared.row_count[row * kPatchWarps + threadIdx.x / 32] +
+                  ((places.before[row / 2] >> (16 * (row % 2))) & 0xFFFF);
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+      if (((bits >> k) & 1) == 0) continue;
+      positions[at] = static_cast<uint16_t>(number * kChunkWords + k);
+      values[at] = static_cast<uint16_t>(WordOf(survey.difference[row], k));
+      ++at;
+    }
+  }
+}
+
+/// Thread blocks take blocks in order by ticket, the next one while they still work at one: its
+/// bytes are on their way meanwhile.
+__global__ void __launch_bounds__(kPatchThreads, 3) CreatePatchKernel(const CreateParameters p) {
+  extern __shared__ __align__(16) uint8_t shared_bytes[];
+  CreateShared& shared = *reinterpret_cast<CreateShared*>(shared_bytes);
+  const auto whole = [&](uint32_t block) {
+    return p.aligned != 0 && block < p.block_count &&
+           format::BlockLength(p.bytes, block) == format::kBlockBytes;
+  };
+  const auto prefetch = [&](uint32_t block) {
+    if (whole(block)) {
+      Prefetch(shared.base, p.base + uint64_t{block} * format::kBlockBytes);
+      Prefetch(shared.data, p.data + uint64_t{block} * format::kBlockBytes);
+    }
+    __pipeline_commit();
+  };
+  if (threadIdx.x == 0) shared.block = atomicAdd(&p.scratch->ticket, 1);
+  if (threadIdx.x < 8) shared.lengths[threadIdx.x] = 0;
+  __syncthreads();
+  uint32_t block = shared.block;
+  prefetch(block);
+  while (block < p.block_count) {
+    uint32_t drawn = 0;
+    if (threadIdx.x == 0) drawn = atomicAdd(&p.scratch->ticket, 1);
+    const uint32_t length = format::BlockLength(p.bytes, block);
+    const uint32_t words = format::PatchWords(length);
+    __pipeline_wait_prior(0);
+    BlockSurvey survey;
+    SurveyBlock(p, shared, block, length, whole(block), survey);
+    if (threadIdx.x / 32 == 0 && survey.changed) {
+      const uint32_t samples = words == format::kMaxPatchWords ? words / 8 : SampleCount(words);
+      const uint32_t width = ChooseWidth(shared, samples);
+      if (threadIdx.x == 0) shared.width = width;
+    }
+    if (threadIdx.x == 0) shared.block = drawn;
+    __syncthreads();
+    const uint32_t next = shared.block;
+    prefetch(next);
+    ExceptionPlaces places{};
+    if (survey.changed) {
+      CountExceptions(shared, survey, shared.width, places);
+      if (threadIdx.x < 8) shared.lengths[threadIdx.x] = 0;
+      __syncthreads();
+    }
+    if (threadIdx.x / 32 == 0) PlaceBlock(p, shared, block, length, survey.changed);
+    __syncthreads();
+    if (survey.changed && shared.placed != 0) WriteContents(p, shared, survey, places, words);
+    block = next;
+    __syncthreads();
+  }
+}
+
+__global__ void FinishPatchKernel(const CreateParameters p) { FinishPatch(p); }
 
 }  // namespace cinch::codec::gpu

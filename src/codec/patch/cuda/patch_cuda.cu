@@ -46,17 +46,21 @@ class MemoryDevice {
   bool switched_ = false;
 };
 
+/// How many thread blocks are useful and run at once. Also allows the kernel its shared memory.
 template <typename Kernel>
-cudaError_t FittingCtas(Kernel kernel, uint32_t blocks, uint32_t* ctas) {
+cudaError_t FittingCtas(Kernel kernel, size_t shared_bytes, uint32_t blocks, uint32_t* ctas) {
   int device = 0;
   int multiprocessors = 0;
   int each = 0;
-  cudaError_t error = cudaGetDevice(&device);
+  cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           static_cast<int>(shared_bytes));
+  if (error == cudaSuccess) error = cudaGetDevice(&device);
   if (error == cudaSuccess) {
     error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
   }
   if (error == cudaSuccess) {
-    error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, kPatchThreads, 0);
+    error =
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, kPatchThreads, shared_bytes);
   }
   const auto most = static_cast<uint32_t>(std::max(multiprocessors * each, 1));
   *ctas = std::clamp<uint32_t>(blocks, 1, most);
@@ -84,19 +88,23 @@ cudaError_t LaunchCreate(CreateParameters& parameters, void* scratch, cudaStream
   cudaError_t error = cudaMemsetAsync(scratch, 0, scratch_bytes, stream);
   uint32_t ctas = 0;
   if (error == cudaSuccess) {
-    error = FittingCtas(CreatePatchKernel, parameters.block_count, &ctas);
+    error = FittingCtas(CreatePatchKernel, sizeof(CreateShared), parameters.block_count, &ctas);
   }
   if (error != cudaSuccess) return error;
-  CreatePatchKernel<<<ctas, kPatchThreads, 0, stream>>>(parameters);
+  CreatePatchKernel<<<ctas, kPatchThreads, sizeof(CreateShared), stream>>>(parameters);
+  FinishPatchKernel<<<1, 1, 0, stream>>>(parameters);
   return cudaGetLastError();
 }
 
 cudaError_t LaunchApply(const ApplyParameters& parameters, cudaStream_t stream) {
   cudaError_t error = cudaMemsetAsync(parameters.scratch, 0, sizeof(PatchScratch), stream);
   uint32_t ctas = 0;
-  if (error == cudaSuccess) error = FittingCtas(ApplyPatchKernel, parameters.block_count, &ctas);
+  if (error == cudaSuccess) {
+    error = FittingCtas(ApplyPatchKernel, sizeof(ApplyShared), parameters.block_count, &ctas);
+  }
   if (error != cudaSuccess) return error;
-  ApplyPatchKernel<<<ctas, kPatchThreads, 0, stream>>>(parameters);
+  ApplyPatchKernel<<<ctas, kPatchThreads, sizeof(ApplyShared), stream>>>(parameters);
+  FinishApplyKernel<<<1, 1, 0, stream>>>(parameters);
   return cudaGetLastError();
 }
 

@@ -5,6 +5,8 @@
 /// row r, thread t has chunk r * kPatchThreads + t.
 #pragma once
 
+#include <cuda_pipeline.h>
+
 #include <cstdint>
 
 #include "cinch/patch.h"
@@ -25,7 +27,7 @@ static_assert(kPatchRows == 8 && kPatchWarps == 8);
 /// All zero before a launch.
 struct PatchScratch {
   uint32_t ticket;
-  uint32_t done_blocks;
+  uint32_t reserved0;
   uint64_t base_hash;
   uint64_t result_hash;
   uint64_t error_key;  ///< 0 for none; else the largest is of the first bad block.
@@ -76,6 +78,26 @@ __device__ __forceinline__ void StoreChunk(uint8_t* bytes, const Chunk& chunk, u
   for (uint32_t i = 0; i < kChunkBytes; ++i) {
     if (i < valid) bytes[i] = static_cast<uint8_t>(chunk.pair[i / 4] >> (8 * (i % 4)));
   }
+}
+
+/// Chunks of a block on their way to shared memory, each thread's for itself.
+struct Stage {
+  uint4 chunk[kPatchRows * kPatchThreads];
+};
+static_assert(sizeof(Stage) == format::kBlockBytes);
+
+/// Begins to load this thread's chunks of a whole block at an aligned address.
+__device__ __forceinline__ void Prefetch(Stage& stage, const uint8_t* block) {
+#pragma unroll
+  for (uint32_t row = 0; row < kPatchRows; ++row) {
+    const uint32_t number = row * kPatchThreads + threadIdx.x;
+    __pipeline_memcpy_async(&stage.chunk[number], block + uint64_t{number} * kChunkBytes,
+                            kChunkBytes);
+  }
+}
+__device__ __forceinline__ Chunk FromStage(const Stage& stage, uint32_t number) {
+  const uint4 all = stage.chunk[number];
+  return {{all.x, all.y, all.z, all.w}};
 }
 
 __device__ __forceinline__ uint32_t ValidBytes(uint32_t chunk, uint32_t length) {

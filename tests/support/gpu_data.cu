@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cuda_bf16.h>
 
-#include "gpu_transfer_data.h"
+#include "support/gpu_data.h"
 
 namespace cinch::bench {
 namespace {
