@@ -72,7 +72,7 @@ class Version(ctypes.Structure):
 
 def _load():
     root = pathlib.Path(__file__).resolve().parents[2]
-    names = [os.environ.get("CINCH_LIBRARY", ""), str(root / "build/cuda/libcinch.so"),
+    names = [os.environ.get("LIBCINCH", ""), str(root / "build/cuda/libcinch.so"),
              str(root / "build/dev/libcinch.so"), str(root / "build/release/libcinch.so"),
              "libcinch.so.0"]
     for name in filter(None, names):
@@ -80,7 +80,7 @@ def _load():
             return ctypes.CDLL(name)
         except OSError:
             continue
-    raise OSError("libcinch.so was not found: build it, or set CINCH_LIBRARY")
+    raise OSError("libcinch.so was not found: build it, or set LIBCINCH")
 
 
 _cinch = _load()
