@@ -33,8 +33,8 @@ uint64_t HashOf(const std::vector<uint8_t>& data) {
 
 /// A subscriber with its own engine and connection.
 struct Subscriber {
-  explicit Subscriber(const ListenerHandle& listener, cinch_publisher* publisher)
-      : engine(MakeEngine(DefaultOptions())) {
+  Subscriber(const ListenerHandle& listener, cinch_publisher* its_publisher)
+      : publisher(its_publisher), engine(MakeEngine(DefaultOptions())) {
     endpoint = Connect(engine.get(), AddressOf(listener));
     served = Accept(listener);
     EXPECT_EQ(cinch_publisher_serve(publisher, served.get()), CINCH_OK);
@@ -43,7 +43,10 @@ struct Subscriber {
                               CINCH_DTYPE_BF16),
               CINCH_OK);
   }
-  ~Subscriber() { cinch_subscriber_destroy(handle); }
+  ~Subscriber() {
+    cinch_publisher_forget(publisher, served.get());
+    cinch_subscriber_destroy(handle);
+  }
   Subscriber(const Subscriber&) = delete;
   Subscriber& operator=(const Subscriber&) = delete;
 
@@ -56,6 +59,7 @@ struct Subscriber {
            got.content_hash == HashOf(data);
   }
 
+  cinch_publisher* publisher;
   EngineHandle engine;
   EndpointHandle endpoint;
   EndpointHandle served;
@@ -201,7 +205,6 @@ TEST_F(Versions, SubscribersMayGoAndBadCallsAreRefused) {
     Subscriber gone(listener, publisher);
     ASSERT_EQ(gone.Fetch(0), CINCH_OK);
     EXPECT_EQ(gone.Fetch(9, 0.01), CINCH_ERROR_TIMEOUT);
-    cinch_publisher_forget(publisher, gone.served.get());
   }
   Subscriber subscriber(listener, publisher);
   ASSERT_EQ(subscriber.Fetch(0), CINCH_OK);
@@ -218,7 +221,6 @@ TEST_F(Versions, SubscribersMayGoAndBadCallsAreRefused) {
   version.struct_size = sizeof(version);
   EXPECT_EQ(cinch_fetch(subscriber.handle, "unknown", 0, nullptr, 1, &version),
             CINCH_ERROR_INVALID_ARGUMENT);
-  cinch_publisher_forget(publisher, subscriber.served.get());
 }
 
 }  // namespace
