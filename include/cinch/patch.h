@@ -29,9 +29,9 @@ typedef struct cinch_patch_info {
 /** The largest patch of a tensor of so many bytes; 0 when that is too large for one. */
 CINCH_API uint64_t cinch_patch_bound(uint64_t original_bytes);
 
-/** The content hash of a tensor, as in frames (docs/format.md, section 6).
+/** The content hash of a tensor in host memory: cinch_content_hash() without a codec, on one core.
  *  OK, INVALID_ARGUMENT. */
-CINCH_API cinch_status cinch_content_hash(const void* data, uint64_t bytes, uint64_t* hash);
+CINCH_API cinch_status cinch_patch_content_hash(const void* data, uint64_t bytes, uint64_t* hash);
 
 /** Writes the patch that leads from `base` to `data`, both host memory of `bytes`.
  *  OK, INVALID_ARGUMENT, TOO_LARGE, DESTINATION_TOO_SMALL (then nothing useful is in `patch`). */

@@ -36,12 +36,12 @@ class HostMemory final : public TensorMemory {
   }
   [[nodiscard]] Status WaitFor(void* /*stream*/) override { return CINCH_OK; }
   [[nodiscard]] Status ContentHash(const void* data, uint64_t bytes, uint64_t& hash) override {
-    return cinch_content_hash(data, bytes, &hash);
+    return cinch_patch_content_hash(data, bytes, &hash);
   }
   [[nodiscard]] Status CreatePatch(const void* base, const void* data, uint64_t bytes, void* patch,
                                    uint64_t capacity, PatchOutcome& outcome) override {
-    CINCH_RETURN_IF_ERROR(cinch_content_hash(base, bytes, &outcome.base_hash));
-    CINCH_RETURN_IF_ERROR(cinch_content_hash(data, bytes, &outcome.result_hash));
+    CINCH_RETURN_IF_ERROR(cinch_patch_content_hash(base, bytes, &outcome.base_hash));
+    CINCH_RETURN_IF_ERROR(cinch_patch_content_hash(data, bytes, &outcome.result_hash));
     return cinch_patch_create(base, data, bytes, patch, capacity, &outcome.patch_bytes);
   }
   [[nodiscard]] Status ApplyPatch(const void* base, uint64_t base_hash, const void* patch,

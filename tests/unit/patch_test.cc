@@ -33,7 +33,7 @@ std::vector<uint8_t> Changed(std::vector<uint8_t> data, double fraction, int bit
 
 uint64_t HashOf(const std::vector<uint8_t>& data) {
   uint64_t hash = 0;
-  EXPECT_EQ(cinch_content_hash(data.data(), data.size(), &hash), CINCH_OK);
+  EXPECT_EQ(cinch_patch_content_hash(data.data(), data.size(), &hash), CINCH_OK);
   return hash;
 }
 

@@ -315,7 +315,7 @@ uint64_t cinch_patch_bound(uint64_t original_bytes) {
   return cinch::format::PatchBound(original_bytes);
 }
 
-cinch_status cinch_content_hash(const void* data, uint64_t bytes, uint64_t* hash) {
+cinch_status cinch_patch_content_hash(const void* data, uint64_t bytes, uint64_t* hash) {
   if ((data == nullptr && bytes > 0) || hash == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
   const auto* first = static_cast<const uint8_t*>(data);
   uint64_t sum = 0;

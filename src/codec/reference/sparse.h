@@ -42,9 +42,12 @@ inline std::vector<uint8_t> SparseMaps(const std::vector<bool>& zero) {
     bits[group / 8] = static_cast<uint8_t>(bits[group / 8] | (1U << (group % 8)));
   }
   const auto group_count = static_cast<uint32_t>(bytes.size());
-  std::vector<uint8_t> maps = {static_cast<uint8_t>(group_count),
-                               static_cast<uint8_t>(group_count >> 8),
-                               static_cast<uint8_t>(elements), static_cast<uint8_t>(elements >> 8)};
+  std::vector<uint8_t> maps;
+  maps.reserve(2 * sizeof(uint16_t) + bits.size() + bytes.size() + format::kPayloadUnitBytes);
+  for (const uint32_t count : {group_count, elements}) {
+    maps.push_back(static_cast<uint8_t>(count));
+    maps.push_back(static_cast<uint8_t>(count >> 8));
+  }
   maps.insert(maps.end(), bits.begin(), bits.end());
   maps.insert(maps.end(), bytes.begin(), bytes.end());
   const size_t end = sizeof(format::BlockHeader) + maps.size();
