@@ -140,7 +140,7 @@ void MeasurePeers([[maybe_unused]] const Case& one, [[maybe_unused]] Problem pro
     return options.only.empty() || options.only == name;
   };
   const auto measure = [&](const char* name, const std::unique_ptr<DeviceCodec>& codec) {
-    if (codec) PrintLine(one, name, MeasureCodec(problem, codec.get()), {});
+    if (codec) PrintLine(one, name, MeasureCodec(problem, codec.get()), nlohmann::json::object());
   };
 #if CINCH_BENCH_DIETGPU
   if (wanted("DietGPU")) measure("DietGPU", MakeDietGpu(problem));
