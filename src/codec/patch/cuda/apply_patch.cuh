@@ -334,8 +334,8 @@ __global__ void __launch_bounds__(kPatchThreads, 3) ApplyPatchKernel(const Apply
     }
     __pipeline_wait_prior(0);
     if (status == CINCH_OK) {
-      const uint64_t sum =
-          ApplyBlock(p, shared, block, changed ? &patched : nullptr, length, whole(block), bad);
+      const uint64_t sum = ApplyBlock(p, shared, block, changed ? &patched : nullptr, length,
+                                      whole(block), place(next), bad);
       if (threadIdx.x % 32 == 0) shared.sum[threadIdx.x / 32] = sum;
     }
     if (status != CINCH_OK && whole(next)) Prefetch(shared.base, place(next));
