@@ -214,7 +214,8 @@ Status Communicator::ReduceScatter(const void* send, void* receive, uint64_t ele
   if (elements != 0 && (send == nullptr || receive == nullptr)) return CINCH_ERROR_INVALID_ARGUMENT;
   if (elements == 0) return Check(nullptr);
   const uint64_t bytes = elements * element_bytes;
-  Parameters parameters = MakeParameters(kBothWays, dtype);
+  const bool alone = (measure_ & kReceiversOnly) != 0;
+  Parameters parameters = MakeParameters(alone ? kOneWayReceiver : kBothWays, dtype);
   for (uint32_t rank = 0; rank < ranks(); ++rank) {
     parameters.routes[rank] = {At(send, rank * bytes), bytes, nullptr, 0};
   }
@@ -243,6 +244,14 @@ Status Communicator::AllReduce(const void* send, void* receive, uint64_t element
   gather.routes[rank()] = {At(receive, own.begin), own.end - own.begin, nullptr, 0};
   CINCH_RETURN_IF_ERROR(LaunchReduce(reduce, dtype, stream));
   return LaunchExchange(gather, stream);
+}
+
+Status Communicator::SetNumbersBeforeWrap() {
+  const WindowLayout layout = Layout();
+  uint8_t* own = windows_->window(rank());
+  CINCH_RETURN_IF_ERROR(StatusOfRuntime(
+      cudaMemset(own + layout.SentBase(), 0xFF, layout.SlotBase() - layout.SentBase())));
+  return StatusOfRuntime(cudaDeviceSynchronize());
 }
 
 void Communicator::Abort() {

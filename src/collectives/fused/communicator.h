@@ -66,6 +66,8 @@ class Communicator {
   void SetMeasure(uint32_t bits) { measure_ = bits; }
   void SetPlainStores(bool plain) { options_.plain_stores = plain; }
   void SetCompress(bool compress) { options_.compress = compress; }
+  /// Sets the numbers of all channels, as if 2^32 - 1 units had passed; for tests, on all ranks.
+  Status SetNumbersBeforeWrap();
   void SetCtas(uint32_t ctas) { ctas_ = ctas < options_.max_ctas ? ctas : options_.max_ctas; }
 
  private:

@@ -36,6 +36,7 @@ struct WaitRules {
 enum MeasureBits : uint32_t {
   kIgnoreCredits = 1,  ///< Senders write whether or not there is room.
   kIgnoreFlags = 2,    ///< Receivers take what lies in the slots.
+  kReceiversOnly = 4,  ///< Reduce-scatter: nobody sends.
 };
 
 /// What goes to one rank, and comes from it.
