@@ -140,15 +140,24 @@ enum class Kind { kGaussian, kNoise, kZero, kMixed };
 
 /// bf16 values, or what looks like none.
 inline Bytes MakeMessage(size_t bytes, Kind kind, uint64_t seed) {
+  static const std::vector<uint16_t> gaussian = [] {
+    Numbers numbers(1);
+    std::vector<uint16_t> values(65536);
+    for (uint16_t& value : values) value = Bf16Of(0.02F * numbers.Gaussian());
+    return values;
+  }();
   Numbers numbers(seed);
   Bytes message(bytes);
-  for (size_t at = 0; at < bytes; at += 2) {
+  for (size_t at = 0; at < bytes; at += 8) {
     Kind now = kind;
     if (kind == Kind::kMixed) now = static_cast<Kind>((at / 6000) % 3);
-    uint16_t value = 0;
-    if (now == Kind::kGaussian) value = Bf16Of(0.02F * numbers.Gaussian());
-    if (now == Kind::kNoise) value = static_cast<uint16_t>(numbers.Next() >> 20);
-    std::memcpy(message.data() + at, &value, std::min<size_t>(2, bytes - at));
+    const uint64_t random = numbers.Next();
+    uint16_t values[4] = {};
+    for (int i = 0; i < 4 && now != Kind::kZero; ++i) {
+      const auto value = static_cast<uint16_t>(random >> (16 * i));
+      values[i] = now == Kind::kNoise ? value : gaussian[value];
+    }
+    std::memcpy(message.data() + at, values, std::min<size_t>(8, bytes - at));
   }
   return message;
 }
