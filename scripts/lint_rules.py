@@ -49,12 +49,19 @@ ARROWS = {
     "src/transfer": ["transfer/*", *_UPPER],
     "src/versions": ["versions/*", "transfer/*", *_UPPER],
     "src/collectives": ["collectives/*", *_UPPER],
+    # The kernels' words on lanes and shared memory are the codec's.
+    "src/collectives/fused": ["collectives/fused/*", "collectives/windows/*", "codec/gpu/warp/*",
+                              "format/*", "base/*", "cinch/*"],
     "src/nccl": ["nccl/*", "collectives/*", "base/*", "cinch/*"],
     "cli": ["cli/*", "tensors/*", "cinch/*"],
     "bench": ["bench/*", "tensors/*", "cinch/*"],
     # Micro-benchmarks see the layer that they measure; what users measure goes through the C ABI.
     "bench/codec": ["bench/*", "codec/*", "format/*", "support/*", "tensors/*", "cinch/*"],
+<<<<<<< HEAD
     "bench/transfer": ["bench/*", "support/*", "tensors/*", "cinch/*"],
+=======
+    "bench/collectives": ["bench/*", "collectives/*", "tensors/*", "cinch/*"],
+>>>>>>> 5f4be8b (Predict what compression inside the communication is worth)
     "examples": ["examples/*", "cinch/*"],
     "tests": ["*"],
 }
