@@ -21,6 +21,7 @@ void AddVerify(CLI::App* app, Run* run);
 void AddInspect(CLI::App* app, Run* run);
 void AddBench(CLI::App* app, Run* run);
 void AddInfo(CLI::App* app, Run* run);
+void AddPlan(CLI::App* app, Run* run);
 
 /// The two halves of `cinch bench`.
 void AddBenchCodec(CLI::App* bench, Run* run);

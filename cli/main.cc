@@ -77,6 +77,7 @@ int Main(int argument_count, char** arguments) {
   AddVerify(&app, &run);
   AddInspect(&app, &run);
   AddBench(&app, &run);
+  AddPlan(&app, &run);
   AddInfo(&app, &run);
   try {
     app.parse(argument_count, arguments);

@@ -37,8 +37,8 @@ uint32_t SmsForLink(const PlanInputs& inputs, const PlanLink& link) {
 
 std::vector<PlanLink> KnownLinks() {
   // NVLink 4 and PCIe 5 as measured on an H200; the others by the same share of their nominal rate.
-  return {{"200 Gb/s", 24},   {"400 Gb/s", 48},  {"PCIe 5 x16", 55},
-          {"800 Gb/s", 96},   {"NVLink 4", 390}, {"NVLink 5", 780}};
+  return {{"200 Gb/s", 24}, {"400 Gb/s", 48},  {"PCIe 5 x16", 55},
+          {"800 Gb/s", 96}, {"NVLink 4", 390}, {"NVLink 5", 780}};
 }
 
 }  // namespace cinch::cli

@@ -169,10 +169,11 @@ class World {
         fused::Report report;
         const Status status = rank.fused->Check(&report);
         if (status != CINCH_OK) {
-          std::printf("rank %u gave up: %s, peer %u data %u channel %u step %llu expected %u seen %u\n",
-                      rank.fused->rank(), cinch_status_name(status), report.peer,
-                      report.waits_for_data, report.channel,
-                      static_cast<unsigned long long>(report.step), report.expected, report.seen);
+          std::printf(
+              "rank %u gave up: %s, peer %u data %u channel %u step %llu expected %u seen %u\n",
+              rank.fused->rank(), cinch_status_name(status), report.peer, report.waits_for_data,
+              report.channel, static_cast<unsigned long long>(report.step), report.expected,
+              report.seen);
           std::exit(1);
         }
       }
@@ -230,8 +231,9 @@ void SidesAlone(World* world, size_t bytes) {
   };
   sender.fused->SetMeasure(fused::kIgnoreCredits);
   receiver.fused->SetMeasure(fused::kIgnoreFlags | fused::kReceiversOnly);
-  for (const AloneCase one : {AloneCase{"coded", true, false}, AloneCase{"coded,stores", true, true},
-                              AloneCase{"raw", false, false}}) {
+  for (const AloneCase one :
+       {AloneCase{"coded", true, false}, AloneCase{"coded,stores", true, true},
+        AloneCase{"raw", false, false}}) {
     world->ForEach([&](Communicator& fused) {
       fused.SetCompress(one.compress);
       fused.SetPlainStores(one.plain);
@@ -271,11 +273,10 @@ void OneGpu(size_t bytes) {
     double microseconds[2];
     for (const bool compress : {true, false}) {
       world.ForEach([&](Communicator& fused) { fused.SetCompress(compress); });
-      microseconds[compress ? 0 : 1] =
-          1e6 * world.Time(20, [&](Rank& rank, uint32_t) {
-            Enqueued(rank.fused->AllGather(rank.send, rank.receive, message / 2, CINCH_DTYPE_BF16,
-                                           rank.stream));
-          });
+      microseconds[compress ? 0 : 1] = 1e6 * world.Time(20, [&](Rank& rank, uint32_t) {
+        Enqueued(rank.fused->AllGather(rank.send, rank.receive, message / 2, CINCH_DTYPE_BF16,
+                                       rank.stream));
+      });
     }
     std::printf("all-gather (of this in all) %8.2f %10.1f %10.1f\n",
                 static_cast<double>(message) / (1 << 20), microseconds[0], microseconds[1]);
@@ -397,7 +398,8 @@ int Run(const std::vector<std::string>& arguments) {
     OneGpu(sizes.empty() ? size_t{256} << 20 : sizes[0]);
     return 0;
   }
-  if (sizes.empty()) sizes = {size_t{1} << 20, size_t{32} << 20, size_t{256} << 20, size_t{1} << 30};
+  if (sizes.empty())
+    sizes = {size_t{1} << 20, size_t{32} << 20, size_t{256} << 20, size_t{1} << 30};
   int devices = 0;
   Check(cudaGetDeviceCount(&devices), "count");
   World world(2, devices > 1, 128, *std::max_element(sizes.begin(), sizes.end()) * 2);

@@ -7,7 +7,6 @@
 #include <dlfcn.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <vector>
 
 namespace cinch::bench {
@@ -15,8 +14,7 @@ namespace cinch::bench {
 class NcclPeer {
  public:
   explicit NcclPeer(int devices) : communicators_(static_cast<size_t>(devices)) {
-    const char* path = std::getenv("FUSED_BENCH_NCCL");
-    library_ = dlopen(path == nullptr ? "libnccl.so.2" : path, RTLD_NOW);
+    library_ = dlopen("libnccl.so.2", RTLD_NOW);
     if (library_ == nullptr) return;
     const auto init = Find<int (*)(void**, int, const int*)>("ncclCommInitAll");
     group_start_ = Find<int (*)()>("ncclGroupStart");

@@ -23,8 +23,8 @@ class SmShare {
         dlsym(driver, "cuDevResourceGenerateDesc"));
     const auto create =
         reinterpret_cast<decltype(&cuGreenCtxCreate)>(dlsym(driver, "cuGreenCtxCreate"));
-    const auto make_stream =
-        reinterpret_cast<decltype(&cuGreenCtxStreamCreate)>(dlsym(driver, "cuGreenCtxStreamCreate"));
+    const auto make_stream = reinterpret_cast<decltype(&cuGreenCtxStreamCreate)>(
+        dlsym(driver, "cuGreenCtxStreamCreate"));
     if (get == nullptr || split == nullptr || describe == nullptr || create == nullptr ||
         make_stream == nullptr) {
       return;

@@ -5,12 +5,12 @@
 /// windows and decoded to its destination. There is no buffer of the message's size in between.
 ///
 /// Ranks are processes (CUDA IPC) or threads of one process; all of them on one host. A call is
-/// collective: every rank enqueues the same calls, with matching arguments, in the same order. Calls
-/// enqueue work on the caller's stream and return; they never wait for the device and allocate
-/// nothing. Calls on one cinch_fused are ordered by their streams: one stream, or events. The
-/// kernels of all ranks have to run at the same time: a rank's kernel takes up to max_ctas thread
-/// blocks, two a multiprocessor, and spins until its peers have come. Do not enqueue work of one
-/// rank behind that of another.
+/// collective: every rank enqueues the same calls, with matching arguments, in the same order.
+/// Calls enqueue work on the caller's stream and return; they never wait for the device and
+/// allocate nothing. Calls on one cinch_fused are ordered by their streams: one stream, or events.
+/// The kernels of all ranks have to run at the same time: a rank's kernel takes up to max_ctas
+/// thread blocks, two a multiprocessor, and spins until its peers have come. Do not enqueue work of
+/// one rank behind that of another.
 ///
 /// bf16 is coded, all other types travel as they are. Results have the bits that the uncompressed
 /// operation gives.
@@ -36,8 +36,8 @@ extern "C" {
 
 #define CINCH_FUSED_MAX_RANKS 16
 
-/** Gathers `bytes_each` bytes of every rank at `receive`, in the order of the ranks, on all of them;
- *  returns 0 for success. May block. */
+/** Gathers `bytes_each` bytes of every rank at `receive`, in the order of the ranks, on all of
+ * them; returns 0 for success. May block. */
 typedef int (*cinch_fused_all_gather_fn)(void* context, const void* send, void* receive,
                                          size_t bytes_each);
 
@@ -47,19 +47,20 @@ typedef struct cinch_fused_options {
   uint32_t ranks; /**< 2 to CINCH_FUSED_MAX_RANKS. */
   /** The most thread blocks a call uses, the same on all ranks; two fit a multiprocessor. */
   uint32_t max_ctas;
-  double timeout_seconds;               /**< The longest wait without progress. */
-  int compress;                         /**< 0: bf16 travels as it is, too. The same on all ranks. */
+  double timeout_seconds; /**< The longest wait without progress. */
+  int compress;           /**< 0: bf16 travels as it is, too. The same on all ranks. */
   cinch_fused_all_gather_fn all_gather; /**< Used by cinch_fused_create only. */
   void* context;                        /**< Of all_gather. */
 } cinch_fused_options;
 
 /** What a kernel waited for when it gave up. */
 typedef struct cinch_fused_report {
-  size_t struct_size;  /**< Set by the caller: sizeof(cinch_fused_report). */
-  cinch_status status; /**< TIMEOUT, PEER_LOST (a peer gave up first), CANCELLED, PROTOCOL; or OK. */
-  uint32_t rank;       /**< This rank. */
-  uint32_t peer;       /**< Whom it waited for: */
-  int waits_for_data;  /**< non-zero for the peer's data, zero for room in the peer's window. */
+  size_t struct_size; /**< Set by the caller: sizeof(cinch_fused_report). */
+  cinch_status
+      status;         /**< TIMEOUT, PEER_LOST (a peer gave up first), CANCELLED, PROTOCOL; or OK. */
+  uint32_t rank;      /**< This rank. */
+  uint32_t peer;      /**< Whom it waited for: */
+  int waits_for_data; /**< non-zero for the peer's data, zero for room in the peer's window. */
   uint32_t channel;
   uint64_t step;     /**< The number of the unit of hand-over in its message. */
   uint32_t expected; /**< The counter's value that would have ended the wait (PROTOCOL: bytes), */
@@ -122,8 +123,8 @@ CINCH_API cinch_status cinch_fused_send(cinch_fused* fused, const void* send, ui
 CINCH_API cinch_status cinch_fused_receive(cinch_fused* fused, void* receive, uint64_t bytes,
                                            uint32_t peer, cinch_dtype dtype, void* stream);
 
-/** The sum over the ranks of `elements` elements at send + rank * elements: added up in fp32, rank 0
- *  first, and rounded once. bf16, fp16 and fp32. In place when receive is that address. */
+/** The sum over the ranks of `elements` elements at send + rank * elements: added up in fp32, rank
+ * 0 first, and rounded once. bf16, fp16 and fp32. In place when receive is that address. */
 CINCH_API cinch_status cinch_fused_reduce_scatter(cinch_fused* fused, const void* send,
                                                   void* receive, uint64_t elements,
                                                   cinch_dtype dtype, void* stream);

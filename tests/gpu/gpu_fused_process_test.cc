@@ -53,8 +53,8 @@ int GatherOverPipe(void* context, const void* send, void* receive, size_t bytes)
   const auto* pipe = static_cast<const Pipe*>(context);
   auto* all = static_cast<uint8_t*>(receive);
   std::memcpy(all + pipe->rank * bytes, send, bytes);
-  const bool good = WriteAll(pipe->fd, send, bytes) &&
-                    ReadAll(pipe->fd, all + (1 - pipe->rank) * bytes, bytes);
+  const bool good =
+      WriteAll(pipe->fd, send, bytes) && ReadAll(pipe->fd, all + (1 - pipe->rank) * bytes, bytes);
   return good ? 0 : 1;
 }
 
@@ -80,8 +80,8 @@ bool GatherOnce(cinch_fused* fused, uint32_t rank, uint64_t seed, cinch_status* 
   const Bytes messages[2] = {MakeMessage(kBytes, Kind::kMixed, 2 * seed + 1),
                              MakeMessage(kBytes, Kind::kGaussian, 2 * seed + 2)};
   send.Upload(messages[rank].data(), kBytes);
-  *status = cinch_fused_all_gather(fused, send.data(), receive.data(), kBytes, CINCH_DTYPE_BF16,
-                                   nullptr);
+  *status =
+      cinch_fused_all_gather(fused, send.data(), receive.data(), kBytes, CINCH_DTYPE_BF16, nullptr);
   if (*status != CINCH_OK || cudaStreamSynchronize(nullptr) != cudaSuccess) return false;
   *status = cinch_fused_check(fused, nullptr);
   if (*status != CINCH_OK) return false;

@@ -27,7 +27,8 @@ class Place {
  public:
   static constexpr size_t kGuard = 64;
   static constexpr uint8_t kGuardByte = 0xA5;
-  Place(size_t bytes, size_t offset) : bytes_(bytes), offset_(kGuard + offset), memory_(bytes + 2 * kGuard + offset) {
+  Place(size_t bytes, size_t offset)
+      : bytes_(bytes), offset_(kGuard + offset), memory_(bytes + 2 * kGuard + offset) {
     EXPECT_EQ(cudaMemset(memory_.data(), kGuardByte, memory_.size()), cudaSuccess);
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   }
@@ -87,8 +88,7 @@ void CheckAllGather(FusedGroup* group, const Case& one, bool in_place) {
     }
   }
   group->Run([&](uint32_t rank, Communicator& fused, cudaStream_t stream) {
-    const uint8_t* send =
-        in_place ? receives[rank].data() + rank * one.bytes : sends[rank].data();
+    const uint8_t* send = in_place ? receives[rank].data() + rank * one.bytes : sends[rank].data();
     return fused.AllGather(send, receives[rank].data(), one.bytes, one.dtype, stream);
   });
   for (uint32_t rank = 0; rank < ranks; ++rank) {
@@ -166,9 +166,8 @@ void PutElement(float value, size_t i, cinch_dtype dtype, Bytes* bytes) {
     std::memcpy(bytes->data() + 4 * i, &value, 4);
     return;
   }
-  const uint16_t half = dtype == CINCH_DTYPE_BF16
-                            ? Bf16Of(value)
-                            : static_cast<__half_raw>(__float2half_rn(value)).x;
+  const uint16_t half =
+      dtype == CINCH_DTYPE_BF16 ? Bf16Of(value) : static_cast<__half_raw>(__float2half_rn(value)).x;
   std::memcpy(bytes->data() + 2 * i, &half, 2);
 }
 
@@ -216,7 +215,8 @@ void CheckReduce(FusedGroup* group, size_t elements, cinch_dtype dtype, Reductio
   });
   const Bytes sum = SumOf(messages, dtype);
   for (uint32_t rank = 0; rank < ranks; ++rank) {
-    const Bytes got = reduction == Reduction::kAllInPlace ? sends[rank].Get() : receives[rank].Get();
+    const Bytes got =
+        reduction == Reduction::kAllInPlace ? sends[rank].Get() : receives[rank].Get();
     const size_t begin = scatters ? rank * part_bytes : 0;
     ASSERT_EQ(std::memcmp(got.data(), sum.data() + begin, part_bytes), 0)
         << "rank " << rank << " elements " << elements << " dtype " << dtype;
@@ -229,8 +229,8 @@ class FusedTest : public testing::TestWithParam<uint32_t> {
   FusedGroup group_;
 };
 
-constexpr size_t kSizes[] = {0,     1,     2,      15,     2046,    2048,    2050,
-                             8192,  16384, 100001, 262144, 1048576, 5000002, 9437184};
+constexpr size_t kSizes[] = {0,    1,     2,      15,     2046,    2048,    2050,
+                             8192, 16384, 100001, 262144, 1048576, 5000002, 9437184};
 
 TEST_P(FusedTest, AllGatherGivesEverybodyEverything) {
   for (const size_t bytes : kSizes) {

@@ -182,7 +182,8 @@ class Ranks {
     return true;
   }
   bool AnyCanMove() const {
-    return std::any_of(warps_.begin(), warps_.end(), [&](const Warp& warp) { return CanStep(warp); });
+    return std::any_of(warps_.begin(), warps_.end(),
+                       [&](const Warp& warp) { return CanStep(warp); });
   }
 
   std::mt19937_64 random_;

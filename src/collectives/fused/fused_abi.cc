@@ -97,9 +97,7 @@ cinch_status cinch_fused_create(const cinch_fused_options* options, cinch_fused*
   }
 }
 
-void cinch_fused_destroy(cinch_fused* fused) {
-  delete From(fused);
-}
+void cinch_fused_destroy(cinch_fused* fused) { delete From(fused); }
 
 void cinch_fused_abort(cinch_fused* fused) {
   if (fused != nullptr) From(fused)->Abort();
@@ -116,68 +114,45 @@ cinch_status cinch_fused_check(cinch_fused* fused, cinch_fused_report* report) {
   return status;
 }
 
-cinch_status cinch_fused_all_gather(cinch_fused* fused,
-                                    const void* send,
-                                    void* receive, uint64_t bytes,
-                                    cinch_dtype dtype,
-                                    void* stream) {
+cinch_status cinch_fused_all_gather(cinch_fused* fused, const void* send, void* receive,
+                                    uint64_t bytes, cinch_dtype dtype, void* stream) {
   return CINCH_FUSED_CALL(fused, AllGather(send, receive, bytes, dtype, From(stream)));
 }
 
-cinch_status cinch_fused_broadcast(cinch_fused* fused,
-                                   void* buffer, uint64_t bytes,
-                                   uint32_t root,
-                                   cinch_dtype dtype,
-                                   void* stream) {
+cinch_status cinch_fused_broadcast(cinch_fused* fused, void* buffer, uint64_t bytes, uint32_t root,
+                                   cinch_dtype dtype, void* stream) {
   return CINCH_FUSED_CALL(fused, Broadcast(buffer, bytes, root, dtype, From(stream)));
 }
 
-cinch_status cinch_fused_all_to_all(cinch_fused* fused,
-                                    const void* send,
-                                    void* receive, uint64_t bytes,
-                                    cinch_dtype dtype,
-                                    void* stream) {
+cinch_status cinch_fused_all_to_all(cinch_fused* fused, const void* send, void* receive,
+                                    uint64_t bytes, cinch_dtype dtype, void* stream) {
   if (fused == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
   return AllToAll(From(fused), send, receive, bytes, dtype, From(stream));
 }
 
-cinch_status cinch_fused_exchange(cinch_fused* fused,
-                                  const cinch_fused_part* parts,
-                                  cinch_dtype dtype,
-                                  void* stream) {
+cinch_status cinch_fused_exchange(cinch_fused* fused, const cinch_fused_part* parts,
+                                  cinch_dtype dtype, void* stream) {
   if (fused == nullptr || parts == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
   return Exchange(From(fused), parts, dtype, From(stream));
 }
 
-cinch_status cinch_fused_send(cinch_fused* fused,
-                              const void* send, uint64_t bytes,
-                              uint32_t peer, cinch_dtype dtype,
-                              void* stream) {
+cinch_status cinch_fused_send(cinch_fused* fused, const void* send, uint64_t bytes, uint32_t peer,
+                              cinch_dtype dtype, void* stream) {
   return CINCH_FUSED_CALL(fused, Send(send, bytes, peer, dtype, From(stream)));
 }
 
-cinch_status cinch_fused_receive(cinch_fused* fused,
-                                 void* receive, uint64_t bytes,
-                                 uint32_t peer, cinch_dtype dtype,
-                                 void* stream) {
+cinch_status cinch_fused_receive(cinch_fused* fused, void* receive, uint64_t bytes, uint32_t peer,
+                                 cinch_dtype dtype, void* stream) {
   return CINCH_FUSED_CALL(fused, Receive(receive, bytes, peer, dtype, From(stream)));
 }
 
-cinch_status cinch_fused_reduce_scatter(cinch_fused* fused,
-                                        const void* send,
-                                        void* receive,
-                                        uint64_t elements,
-                                        cinch_dtype dtype,
-                                        void* stream) {
+cinch_status cinch_fused_reduce_scatter(cinch_fused* fused, const void* send, void* receive,
+                                        uint64_t elements, cinch_dtype dtype, void* stream) {
   return CINCH_FUSED_CALL(fused, ReduceScatter(send, receive, elements, dtype, From(stream)));
 }
 
-cinch_status cinch_fused_all_reduce(cinch_fused* fused,
-                                    const void* send,
-                                    void* receive,
-                                    uint64_t elements,
-                                    cinch_dtype dtype,
-                                    void* stream) {
+cinch_status cinch_fused_all_reduce(cinch_fused* fused, const void* send, void* receive,
+                                    uint64_t elements, cinch_dtype dtype, void* stream) {
   return CINCH_FUSED_CALL(fused, AllReduce(send, receive, elements, dtype, From(stream)));
 }
 

@@ -22,7 +22,8 @@ cinch_status cinch_fused_check(cinch_fused*, cinch_fused_report*) {
   return CINCH_ERROR_UNSUPPORTED;
 }
 
-cinch_status cinch_fused_all_gather(cinch_fused*, const void*, void*, uint64_t, cinch_dtype, void*) {
+cinch_status cinch_fused_all_gather(cinch_fused*, const void*, void*, uint64_t, cinch_dtype,
+                                    void*) {
   return CINCH_ERROR_UNSUPPORTED;
 }
 
@@ -30,7 +31,8 @@ cinch_status cinch_fused_broadcast(cinch_fused*, void*, uint64_t, uint32_t, cinc
   return CINCH_ERROR_UNSUPPORTED;
 }
 
-cinch_status cinch_fused_all_to_all(cinch_fused*, const void*, void*, uint64_t, cinch_dtype, void*) {
+cinch_status cinch_fused_all_to_all(cinch_fused*, const void*, void*, uint64_t, cinch_dtype,
+                                    void*) {
   return CINCH_ERROR_UNSUPPORTED;
 }
 
@@ -46,11 +48,13 @@ cinch_status cinch_fused_receive(cinch_fused*, void*, uint64_t, uint32_t, cinch_
   return CINCH_ERROR_UNSUPPORTED;
 }
 
-cinch_status cinch_fused_reduce_scatter(cinch_fused*, const void*, void*, uint64_t, cinch_dtype, void*) {
+cinch_status cinch_fused_reduce_scatter(cinch_fused*, const void*, void*, uint64_t, cinch_dtype,
+                                        void*) {
   return CINCH_ERROR_UNSUPPORTED;
 }
 
-cinch_status cinch_fused_all_reduce(cinch_fused*, const void*, void*, uint64_t, cinch_dtype, void*) {
+cinch_status cinch_fused_all_reduce(cinch_fused*, const void*, void*, uint64_t, cinch_dtype,
+                                    void*) {
   return CINCH_ERROR_UNSUPPORTED;
 }
 

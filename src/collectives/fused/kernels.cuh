@@ -6,8 +6,8 @@
 /// Units go round robin to the channels. Every warp takes its channel's units in ascending order,
 /// and within a unit the peers in the order of its lanes. So nobody waits in a circle: of all units
 /// that are not yet consumed, take one with the smallest number. Its sender has either stored it,
-/// or waits for room for a unit with a smaller number, which is consumed; and its receiver waits for
-/// nothing else. Device only.
+/// or waits for room for a unit with a smaller number, which is consumed; and its receiver waits
+/// for nothing else. Device only.
 #pragma once
 
 #include <cstdint>

@@ -14,21 +14,21 @@ inline constexpr uint32_t kWarps = kThreads / 32;
 
 /// In mapped host memory: written by the first warp that gives up, before `state`.
 struct Report {
-  uint32_t state;    ///< 0: nothing to report; 1: being written; 2: written.
-  int32_t status;    ///< A cinch_status.
-  uint32_t rank;     ///< Whose kernel this was.
-  uint32_t peer;     ///< Whom it waited for.
+  uint32_t state;           ///< 0: nothing to report; 1: being written; 2: written.
+  int32_t status;           ///< A cinch_status.
+  uint32_t rank;            ///< Whose kernel this was.
+  uint32_t peer;            ///< Whom it waited for.
   uint32_t waits_for_data;  ///< 1 for the peer's data, 0 for room in the peer's window.
   uint32_t channel;
   uint32_t expected;
   uint32_t seen;
-  uint64_t step;     ///< The unit's number in its message.
+  uint64_t step;  ///< The unit's number in its message.
 };
 
 /// How a launch waits.
 struct WaitRules {
   Report* report;
-  const uint32_t* host_stop;  ///< Mapped: not 0 once the host wants the kernel to leave.
+  const uint32_t* host_stop;     ///< Mapped: not 0 once the host wants the kernel to leave.
   uint64_t timeout_nanoseconds;  ///< Without progress of the warp that waits.
 };
 
@@ -50,13 +50,13 @@ struct Route {
 struct Parameters {
   WindowLayout layout;
   uint32_t rank;
-  uint32_t channels;         ///< In use: of senders, and of receivers.
+  uint32_t channels;  ///< In use: of senders, and of receivers.
   uint32_t channels_per_cta;
-  uint32_t sends;            ///< Whether the thread blocks have warps that send,
-  uint32_t receiver_teams;   ///< and how many warps a channel that receive.
-  uint32_t coded;            ///< Elements are bf16: code what gets smaller.
-  uint32_t same_data;        ///< All ranks get what routes[rank].send has.
-  uint32_t plain_stores;     ///< Store by threads rather than by bulk copies.
+  uint32_t sends;           ///< Whether the thread blocks have warps that send,
+  uint32_t receiver_teams;  ///< and how many warps a channel that receive.
+  uint32_t coded;           ///< Elements are bf16: code what gets smaller.
+  uint32_t same_data;       ///< All ranks get what routes[rank].send has.
+  uint32_t plain_stores;    ///< Store by threads rather than by bulk copies.
   uint32_t measure;
   WaitRules wait;
   uint8_t* window[kMaxRanks];

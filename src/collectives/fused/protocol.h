@@ -31,7 +31,9 @@ inline constexpr uint32_t kWindowSymbols = 7;
 inline constexpr uint32_t kMaxWindowStart = 248;
 
 /// Where a coded unit's escapes are in its slot.
-CINCH_HOST_DEVICE constexpr uint32_t EscapeOffset(uint32_t tiles) { return tiles * kCodedTileBytes; }
+CINCH_HOST_DEVICE constexpr uint32_t EscapeOffset(uint32_t tiles) {
+  return tiles * kCodedTileBytes;
+}
 
 /// What a flag says of a unit.
 struct UnitForm {
@@ -71,8 +73,8 @@ CINCH_HOST_DEVICE constexpr bool MaySend(uint32_t number, uint32_t consumed, uin
 /// Whether a unit that has arrived is what the receiver's arguments call for, and safe to decode.
 CINCH_HOST_DEVICE constexpr bool IsSound(const UnitForm& form, uint32_t expected_bytes) {
   return form.bytes == expected_bytes &&
-         (form.raw() || (form.escapes <= form.bytes / kTileBytes * kTileEscapes && form.window_start <= kMaxWindowStart &&
-                         form.bytes % kTileBytes == 0));
+         (form.raw() || (form.escapes <= form.bytes / kTileBytes * kTileEscapes &&
+                         form.window_start <= kMaxWindowStart && form.bytes % kTileBytes == 0));
 }
 
 /// How a message of `bytes` bytes is cut: large units for long messages; for short ones such that
@@ -85,7 +87,8 @@ CINCH_HOST_DEVICE constexpr uint32_t UnitBytes(uint64_t bytes, uint32_t channels
 CINCH_HOST_DEVICE constexpr uint64_t UnitCount(uint64_t bytes, uint32_t unit_bytes) {
   return (bytes + unit_bytes - 1) / unit_bytes;
 }
-CINCH_HOST_DEVICE constexpr uint32_t LengthOfUnit(uint64_t bytes, uint32_t unit_bytes, uint64_t unit) {
+CINCH_HOST_DEVICE constexpr uint32_t LengthOfUnit(uint64_t bytes, uint32_t unit_bytes,
+                                                  uint64_t unit) {
   const uint64_t left = bytes - unit * unit_bytes;
   return left < unit_bytes ? static_cast<uint32_t>(left) : unit_bytes;
 }

@@ -72,8 +72,8 @@ class Receiver {
     }
     flag = __shfl_sync(kAllLanes, flag, 0);
     arrived->form = FormOf(flag);
-    arrived->slot = own + layout.SlotOffset(parameters_.rank, peer, channel_) +
-                    uint64_t{slot} * kSlotBytes;
+    arrived->slot =
+        own + layout.SlotOffset(parameters_.rank, peer, channel_) + uint64_t{slot} * kSlotBytes;
     return __all_sync(kAllLanes, sound);
   }
 
@@ -173,9 +173,7 @@ class Receiver {
   }
 
  private:
-  __device__ __forceinline__ bool IsPeer() const {
-    return LaneId() < parameters_.layout.ranks - 1;
-  }
+  __device__ __forceinline__ bool IsPeer() const { return LaneId() < parameters_.layout.ranks - 1; }
   __device__ __forceinline__ uint32_t* ReceivedAt() const {
     return reinterpret_cast<uint32_t*>(
         parameters_.window[parameters_.rank] +
@@ -186,8 +184,7 @@ class Receiver {
     __syncwarp();
     if (!releases) return;
     ++received_;
-    const uint64_t at =
-        parameters_.layout.CreditOffset(peer_, parameters_.rank, channel_);
+    const uint64_t at = parameters_.layout.CreditOffset(peer_, parameters_.rank, channel_);
     StoreReleaseSystem(reinterpret_cast<uint32_t*>(parameters_.window[peer_] + at), received_);
   }
 

@@ -29,8 +29,8 @@ struct WarpMemory {
 };
 static_assert(sizeof(WarpMemory::stage) >= kTileBytes);
 
-/// All lanes of a warp. Lane l keeps the state of the channel to the l-th peer after this rank; what
-/// is stored goes to the peers whose lanes are `active`.
+/// All lanes of a warp. Lane l keeps the state of the channel to the l-th peer after this rank;
+/// what is stored goes to the peers whose lanes are `active`.
 class Sender {
  public:
   __device__ __forceinline__ Sender(const Parameters& parameters, uint32_t channel,
@@ -79,9 +79,7 @@ class Sender {
   }
 
  private:
-  __device__ __forceinline__ bool IsPeer() const {
-    return LaneId() < parameters_.layout.ranks - 1;
-  }
+  __device__ __forceinline__ bool IsPeer() const { return LaneId() < parameters_.layout.ranks - 1; }
 
   __device__ __forceinline__ uint32_t Peer() const {
     const uint32_t peer = parameters_.rank + 1 + LaneId();

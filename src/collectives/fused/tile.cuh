@@ -3,9 +3,9 @@
 /// The window code: 1024 bf16 elements by one warp, without a barrier.
 ///
 /// A tile is 2048 bytes; lane l has words 4l to 4l + 3 of each 128, word n = 4k + i being word i of
-/// group k. Every word is rotated left by one, which makes bytes 1 and 3 exponents, the symbols, and
-/// bytes 0 and 2 the rest, the residues. A symbol has a code of 3 bits: its distance from the start
-/// of a window, or 7 for an escape, whose symbol is listed. A coded tile is
+/// group k. Every word is rotated left by one, which makes bytes 1 and 3 exponents, the symbols,
+/// and bytes 0 and 2 the rest, the residues. A symbol has a code of 3 bits: its distance from the
+/// start of a window, or 7 for an escape, whose symbol is listed. A coded tile is
 ///
 ///   residues, 1024 bytes: word q of a lane's eight joins those of words 2q and 2q + 1
 ///   codes, 3 planes of 32 words: bits 3g to 3g + 2 of each half of a lane's word j are the code of
@@ -82,7 +82,8 @@ __device__ __forceinline__ void StoreTileShared(const Tile& tile, uint32_t share
 }
 __device__ __forceinline__ void LoadTileShared(uint32_t shared, Tile* tile) {
 #pragma unroll
-  for (uint32_t k = 0; k < 4; ++k) SetGroup(tile, k, LoadShared128(shared + 512 * k + 16 * LaneId()));
+  for (uint32_t k = 0; k < 4; ++k)
+    SetGroup(tile, k, LoadShared128(shared + 512 * k + 16 * LaneId()));
 }
 
 /// Where the symbol of a half of a word is in a tile of rotated words: `bit` is the word's number,

@@ -36,11 +36,19 @@ struct WindowLayout {
     return uint64_t{PeerIndex(self, peer)} * channels + channel;
   }
 
-  CINCH_HOST_DEVICE constexpr uint64_t Round(uint64_t bytes) const { return (bytes + 255) / 256 * 256; }
+  CINCH_HOST_DEVICE constexpr uint64_t Round(uint64_t bytes) const {
+    return (bytes + 255) / 256 * 256;
+  }
   CINCH_HOST_DEVICE constexpr uint64_t SentBase() const { return kControlBytes; }
-  CINCH_HOST_DEVICE constexpr uint64_t ReceivedBase() const { return SentBase() + Round(4 * Pairs()); }
-  CINCH_HOST_DEVICE constexpr uint64_t CreditBase() const { return ReceivedBase() + Round(4 * Pairs()); }
-  CINCH_HOST_DEVICE constexpr uint64_t FlagBase() const { return CreditBase() + Round(4 * Pairs()); }
+  CINCH_HOST_DEVICE constexpr uint64_t ReceivedBase() const {
+    return SentBase() + Round(4 * Pairs());
+  }
+  CINCH_HOST_DEVICE constexpr uint64_t CreditBase() const {
+    return ReceivedBase() + Round(4 * Pairs());
+  }
+  CINCH_HOST_DEVICE constexpr uint64_t FlagBase() const {
+    return CreditBase() + Round(4 * Pairs());
+  }
   CINCH_HOST_DEVICE constexpr uint64_t SlotBase() const {
     return FlagBase() + Round(8 * Pairs() * slots);
   }
@@ -50,7 +58,8 @@ struct WindowLayout {
 
   /// In the window of `self`: units sent to, and received from, `peer` so far; only `self` uses
   /// them, from one launch to the next.
-  CINCH_HOST_DEVICE constexpr uint64_t SentOffset(uint32_t self, uint32_t peer, uint32_t channel) const {
+  CINCH_HOST_DEVICE constexpr uint64_t SentOffset(uint32_t self, uint32_t peer,
+                                                  uint32_t channel) const {
     return SentBase() + 4 * Pair(self, peer, channel);
   }
   CINCH_HOST_DEVICE constexpr uint64_t ReceivedOffset(uint32_t self, uint32_t peer,
@@ -58,14 +67,17 @@ struct WindowLayout {
     return ReceivedBase() + 4 * Pair(self, peer, channel);
   }
   /// In the window of `self`: what `peer`, as a receiver, has consumed of what `self` sent.
-  CINCH_HOST_DEVICE constexpr uint64_t CreditOffset(uint32_t self, uint32_t peer, uint32_t channel) const {
+  CINCH_HOST_DEVICE constexpr uint64_t CreditOffset(uint32_t self, uint32_t peer,
+                                                    uint32_t channel) const {
     return CreditBase() + 4 * Pair(self, peer, channel);
   }
   /// In the window of `self`: flags and slots of what `peer` sends to `self`.
-  CINCH_HOST_DEVICE constexpr uint64_t FlagOffset(uint32_t self, uint32_t peer, uint32_t channel) const {
+  CINCH_HOST_DEVICE constexpr uint64_t FlagOffset(uint32_t self, uint32_t peer,
+                                                  uint32_t channel) const {
     return FlagBase() + 8 * Pair(self, peer, channel) * slots;
   }
-  CINCH_HOST_DEVICE constexpr uint64_t SlotOffset(uint32_t self, uint32_t peer, uint32_t channel) const {
+  CINCH_HOST_DEVICE constexpr uint64_t SlotOffset(uint32_t self, uint32_t peer,
+                                                  uint32_t channel) const {
     return SlotBase() + Pair(self, peer, channel) * slots * kSlotBytes;
   }
 };

@@ -14,7 +14,8 @@
 namespace cinch::fused {
 
 /// How ranks meet: gathers `bytes_each` bytes of every rank at `receive`, in rank order, on all of
-/// them. 0 for success; anything else fails the call that asked. A communicator, MPI or pipes serve.
+/// them. 0 for success; anything else fails the call that asked. A communicator, MPI or pipes
+/// serve.
 struct Bootstrap {
   int (*all_gather)(void* context, const void* send, void* receive, size_t bytes_each);
   void* context;
