@@ -2,6 +2,7 @@
 /// Rates of the fused collectives.
 ///
 ///   fused_bench one [MB]        one GPU: sender alone, receiver alone, reducer alone; latency
+///   fused_bench profile         one GPU: one launch of each kernel, alone
 ///   fused_bench two [MB...]     two GPUs: against NCCL in the same run
 ///
 /// GB/s count original bytes, 10^9 of them, a direction. An "SM's worth" is two thread blocks, or
@@ -216,8 +217,10 @@ double TimeAlone(cudaStream_t stream, const std::function<void()>& call) {
 struct AloneCase {
   const char* name;
   bool compress;
-  bool plain;
+  bool direct;
 };
+constexpr AloneCase kAloneCases[] = {
+    {"coded, bulk", true, false}, {"coded, direct", true, true}, {"raw", false, false}};
 
 void SidesAlone(World* world, size_t bytes) {
   Rank& sender = world->at(0);
@@ -231,12 +234,10 @@ void SidesAlone(World* world, size_t bytes) {
   };
   sender.fused->SetMeasure(fused::kIgnoreCredits);
   receiver.fused->SetMeasure(fused::kIgnoreFlags | fused::kReceiversOnly);
-  for (const AloneCase one :
-       {AloneCase{"coded", true, false}, AloneCase{"coded,stores", true, true},
-        AloneCase{"raw", false, false}}) {
+  for (const AloneCase& one : kAloneCases) {
     world->ForEach([&](Communicator& fused) {
       fused.SetCompress(one.compress);
-      fused.SetPlainStores(one.plain);
+      fused.SetDirect(one.direct);
       fused.SetCtas(64);
     });
     for (const bool packed : {false, true}) {
@@ -262,29 +263,48 @@ void SidesAlone(World* world, size_t bytes) {
   }
 }
 
+void LaunchEachAlone(size_t bytes) {
+  World world(2, false, 64, 2 * bytes);
+  Rank& sender = world.at(0);
+  Rank& receiver = world.at(1);
+  sender.fused->SetMeasure(fused::kIgnoreCredits);
+  receiver.fused->SetMeasure(fused::kIgnoreFlags | fused::kReceiversOnly);
+  for (const bool direct : {false, true}) {
+    sender.fused->SetDirect(direct);
+    receiver.fused->SetDirect(direct);
+    Enqueued(sender.fused->Send(sender.send, bytes, 1, CINCH_DTYPE_BF16, sender.stream));
+    Enqueued(receiver.fused->Receive(receiver.receive, bytes, 0, CINCH_DTYPE_BF16, sender.stream));
+    receiver.fused->SetCtas(32);
+    Enqueued(receiver.fused->ReduceScatter(receiver.send, receiver.receive, bytes / 2,
+                                           CINCH_DTYPE_BF16, sender.stream));
+    receiver.fused->SetCtas(64);
+    Check(cudaStreamSynchronize(sender.stream), "kernels");
+  }
+}
+
 void OneGpu(size_t bytes) {
   {
     World world(2, false, 64, 2 * bytes);
     SidesAlone(&world, bytes);
   }
   World world(2, false, 64, bytes);
-  std::printf("two ranks on one GPU         MB     us coded      us raw\n");
+  std::printf("two ranks on one GPU         MB    us bulk  us direct     us raw\n");
   for (const size_t message : {size_t{65536}, size_t{1} << 20, size_t{4} << 20, bytes}) {
-    double microseconds[2];
-    for (const bool compress : {true, false}) {
-      world.ForEach([&](Communicator& fused) { fused.SetCompress(compress); });
-      microseconds[compress ? 0 : 1] = 1e6 * world.Time(20, [&](Rank& rank, uint32_t) {
+    std::printf("all-gather (of this in all) %8.2f", static_cast<double>(message) / (1 << 20));
+    for (const AloneCase& one : kAloneCases) {
+      world.ForEach([&](Communicator& fused) {
+        fused.SetCompress(one.compress);
+        fused.SetDirect(one.direct);
+      });
+      std::printf(" %10.1f", 1e6 * world.Time(20, [&](Rank& rank, uint32_t) {
         Enqueued(rank.fused->AllGather(rank.send, rank.receive, message / 2, CINCH_DTYPE_BF16,
                                        rank.stream));
-      });
+      }));
     }
-    std::printf("all-gather (of this in all) %8.2f %10.1f %10.1f\n",
-                static_cast<double>(message) / (1 << 20), microseconds[0], microseconds[1]);
+    std::printf("\n");
     std::fflush(stdout);
   }
 }
-
-using RankCall = std::function<void(Rank&, uint32_t)>;
 
 struct Operation {
   const char* name;
@@ -357,7 +377,10 @@ const Operation kOperations[] = {
 int RepeatsFor(size_t bytes) { return bytes >= (size_t{256} << 20) ? 5 : 20; }
 
 void CompareWithNccl(World* world, NcclPeer* nccl, const std::vector<size_t>& sizes) {
-  std::printf("GB/s of %-14s MB   nccl | 64 SMs   48     32     16 | raw 64 | ratio at 64\n", "");
+  std::printf(
+      "GB/s of %-14s MB   nccl | 64 SMs   48     32     16 | direct 64    32 | raw 64 | best/nccl "
+      "at 64\n",
+      "");
   for (const Operation& operation : kOperations) {
     for (const size_t bytes : sizes) {
       const double counted = operation.counted(static_cast<double>(bytes)) * 1e-9;
@@ -380,7 +403,17 @@ void CompareWithNccl(World* world, NcclPeer* nccl, const std::vector<size_t>& si
         if (sms == 64) best = rate;
         std::printf(" %6.0f", rate);
       }
-      world->ForEach([](Communicator& fused) { fused.SetCompress(false); });
+      world->ForEach([](Communicator& fused) { fused.SetDirect(true); });
+      std::printf(" |");
+      for (const uint32_t sms : {64U, 32U}) {
+        const double rate = time(sms);
+        if (sms == 64) best = std::max(best, rate);
+        std::printf(" %6.0f", rate);
+      }
+      world->ForEach([](Communicator& fused) {
+        fused.SetDirect(false);
+        fused.SetCompress(false);
+      });
       std::printf(" | %6.0f | %.2f\n", time(64), best / plain);
       world->ForEach([](Communicator& fused) { fused.SetCompress(true); });
       std::fflush(stdout);
@@ -393,6 +426,10 @@ int Run(const std::vector<std::string>& arguments) {
   std::vector<size_t> sizes;
   for (size_t i = 1; i < arguments.size(); ++i) {
     sizes.push_back(static_cast<size_t>(std::strtoul(arguments[i].c_str(), nullptr, 10)) << 20);
+  }
+  if (!arguments.empty() && arguments[0] == "profile") {
+    LaunchEachAlone(size_t{256} << 20);
+    return 0;
   }
   if (!two) {
     OneGpu(sizes.empty() ? size_t{256} << 20 : sizes[0]);

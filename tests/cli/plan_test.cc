@@ -38,7 +38,7 @@ TEST(PlanTest, ShortMessagesPayForCoding) {
   inputs.fixed_seconds = 10e-6;
   inputs.coding_seconds = 5e-6;
   EXPECT_LT(SpeedUp(inputs, {"", 50}, 1000), 1);
-  EXPECT_GT(SpeedUp(inputs, {"", 50}, 1 << 24), 1.9);
+  EXPECT_GT(SpeedUp(inputs, {"", 50}, 1 << 26), 1.9);
   EXPECT_GE(KnownLinks().size(), 6U);
 }
 

@@ -285,8 +285,8 @@ TEST_P(FusedTest, ReductionsAddInTheOrderOfTheRanks) {
   }
 }
 
-TEST_P(FusedTest, PlainStoresGiveTheSame) {
-  for (uint32_t rank = 0; rank < group_.ranks(); ++rank) group_.at(rank).SetPlainStores(true);
+TEST_P(FusedTest, StoresAndBulkCopiesGiveTheSame) {
+  for (uint32_t rank = 0; rank < group_.ranks(); ++rank) group_.at(rank).SetDirect(true);
   CheckAllGather(&group_, {3000000, 0, 0, Kind::kMixed, CINCH_DTYPE_BF16}, false);
   CheckReduce(&group_, 300000, CINCH_DTYPE_BF16, Reduction::kAll, 0);
 }
@@ -300,6 +300,8 @@ TEST_P(FusedTest, NumbersWrapAround) {
 }
 
 void RunRandomOperation(FusedGroup* group, Numbers* numbers) {
+  const bool direct = numbers->Below(2) == 0;
+  for (uint32_t rank = 0; rank < group->ranks(); ++rank) group->at(rank).SetDirect(direct);
   const auto size = static_cast<size_t>(numbers->Below(uint64_t{1} << (4 + numbers->Below(18))));
   const size_t offsets[] = {0, 0, 0, 2, 8, 1};
   const Case one{size, offsets[numbers->Below(6)], offsets[numbers->Below(6)],
@@ -367,13 +369,14 @@ TEST(FusedFailureTest, APeerThatDoesNotComeIsReportedInTime) {
 
 TEST(FusedFailureTest, AbortMakesAllRanksLeave) {
   FusedGroup group(2, 16, 60);
-  const Place send(8 << 20, 0);
-  const Place receive(8 << 20, 0);
-  ASSERT_EQ(group.at(0).Send(send.data(), 8 << 20, 1, CINCH_DTYPE_BF16, group.stream(0)), CINCH_OK);
+  const Place send(64 << 20, 0);
+  const Place receive(64 << 20, 0);
+  ASSERT_EQ(group.at(0).Send(send.data(), 64 << 20, 1, CINCH_DTYPE_BF16, group.stream(0)),
+            CINCH_OK);
   group.at(1).Abort();
   ASSERT_EQ(cudaStreamSynchronize(group.stream(0)), cudaSuccess);
   EXPECT_EQ(group.at(0).Check(nullptr), CINCH_ERROR_PEER_LOST);
-  EXPECT_EQ(group.at(1).Receive(receive.data(), 8 << 20, 0, CINCH_DTYPE_BF16, group.stream(1)),
+  EXPECT_EQ(group.at(1).Receive(receive.data(), 64 << 20, 0, CINCH_DTYPE_BF16, group.stream(1)),
             CINCH_ERROR_CANCELLED);
 }
 

@@ -107,7 +107,7 @@ Parameters Communicator::MakeParameters(const Roles& roles, cinch_dtype dtype) c
   parameters.receiver_teams = roles.receiver_teams;
   parameters.coded =
       options_.compress && (dtype == CINCH_DTYPE_BF16 || dtype == CINCH_DTYPE_AUTO) ? 1 : 0;
-  parameters.plain_stores = options_.plain_stores ? 1 : 0;
+  parameters.direct = options_.direct ? 1 : 0;
   parameters.measure = measure_;
   parameters.wait.report = &words_->report;
   parameters.wait.host_stop = &words_->stop;

@@ -22,8 +22,8 @@ struct CommunicatorOptions {
   uint32_t max_ctas = 64;
   double timeout_seconds = 30;
   bool compress = true;
-  /// By threads rather than by bulk copies; for devices that have both.
-  bool plain_stores = false;
+  /// Coded tiles go from registers to the peers rather than by bulk copies from shared memory.
+  bool direct = false;
   Bootstrap bootstrap{};
 };
 
@@ -64,7 +64,7 @@ class Communicator {
 
   /// What later launches leave out (MeasureBits), and how many thread blocks they use; for benches.
   void SetMeasure(uint32_t bits) { measure_ = bits; }
-  void SetPlainStores(bool plain) { options_.plain_stores = plain; }
+  void SetDirect(bool direct) { options_.direct = direct; }
   void SetCompress(bool compress) { options_.compress = compress; }
   /// Sets the numbers of all channels, as if 2^32 - 1 units had passed; for tests, on all ranks.
   Status SetNumbersBeforeWrap();

@@ -15,18 +15,37 @@ cudaError_t Prepare(Kernel* kernel) {
                               static_cast<int>(kSharedBytes));
 }
 
-}  // namespace
-
-cudaError_t PrepareKernels() {
-  cudaError_t error = Prepare(&ExchangeKernel);
-  if (error == cudaSuccess) error = Prepare(&ReduceScatterKernel<__nv_bfloat16>);
-  if (error == cudaSuccess) error = Prepare(&ReduceScatterKernel<__half>);
-  if (error == cudaSuccess) error = Prepare(&ReduceScatterKernel<float>);
+template <bool kDirect>
+cudaError_t PrepareAll() {
+  cudaError_t error = Prepare(&ExchangeKernel<kDirect>);
+  if (error == cudaSuccess) error = Prepare(&ReduceScatterKernel<__nv_bfloat16, kDirect>);
+  if (error == cudaSuccess) error = Prepare(&ReduceScatterKernel<__half, kDirect>);
+  if (error == cudaSuccess) error = Prepare(&ReduceScatterKernel<float, kDirect>);
   return error;
 }
 
+template <typename Element>
+void LaunchReduce(const Parameters& parameters, uint32_t ctas, cudaStream_t stream) {
+  if (parameters.direct != 0) {
+    ReduceScatterKernel<Element, true><<<ctas, kThreads, kSharedBytes, stream>>>(parameters);
+  } else {
+    ReduceScatterKernel<Element, false><<<ctas, kThreads, kSharedBytes, stream>>>(parameters);
+  }
+}
+
+}  // namespace
+
+cudaError_t PrepareKernels() {
+  const cudaError_t error = PrepareAll<true>();
+  return error == cudaSuccess ? PrepareAll<false>() : error;
+}
+
 cudaError_t LaunchExchangeKernel(const Parameters& parameters, uint32_t ctas, cudaStream_t stream) {
-  ExchangeKernel<<<ctas, kThreads, kSharedBytes, stream>>>(parameters);
+  if (parameters.direct != 0) {
+    ExchangeKernel<true><<<ctas, kThreads, kSharedBytes, stream>>>(parameters);
+  } else {
+    ExchangeKernel<false><<<ctas, kThreads, kSharedBytes, stream>>>(parameters);
+  }
   return cudaGetLastError();
 }
 
@@ -34,13 +53,13 @@ cudaError_t LaunchReduceKernel(const Parameters& parameters, cinch_dtype dtype, 
                                cudaStream_t stream) {
   switch (dtype) {
     case CINCH_DTYPE_BF16:
-      ReduceScatterKernel<__nv_bfloat16><<<ctas, kThreads, kSharedBytes, stream>>>(parameters);
+      LaunchReduce<__nv_bfloat16>(parameters, ctas, stream);
       break;
     case CINCH_DTYPE_FP16:
-      ReduceScatterKernel<__half><<<ctas, kThreads, kSharedBytes, stream>>>(parameters);
+      LaunchReduce<__half>(parameters, ctas, stream);
       break;
     case CINCH_DTYPE_FP32:
-      ReduceScatterKernel<float><<<ctas, kThreads, kSharedBytes, stream>>>(parameters);
+      LaunchReduce<float>(parameters, ctas, stream);
       break;
     default:
       return cudaErrorInvalidValue;

@@ -70,7 +70,8 @@ __device__ __forceinline__ SendStep StepOf(const Parameters& parameters, uint32_
   return {&route, copies ? route.receive : nullptr, LaneId() == step, to_self};
 }
 
-__device__ __forceinline__ bool SendChannel(const Parameters& parameters, Sender* sender,
+template <bool kDirect>
+__device__ __forceinline__ bool SendChannel(const Parameters& parameters, Sender<kDirect>* sender,
                                             uint32_t channel) {
   const uint32_t channels = parameters.channels;
   const uint32_t steps = parameters.same_data != 0 ? 1 : parameters.layout.ranks;
@@ -133,14 +134,16 @@ __device__ __forceinline__ bool ReceiveFromEach(const Parameters& parameters, Re
   return true;
 }
 
+template <bool kDirect>
 __device__ __forceinline__ void RunSender(const Parameters& parameters, uint32_t channel,
                                           WarpMemory* memory) {
-  Sender sender(parameters, channel, memory);
+  Sender<kDirect> sender(parameters, channel, memory);
   SendChannel(parameters, &sender, channel);
   sender.Finish();
 }
 
 /// Sends and receives; nothing is added up. 2 CTAs a multiprocessor.
+template <bool kDirect>
 __global__ void __launch_bounds__(kThreads, 2)
     ExchangeKernel(const __grid_constant__ Parameters parameters) {
   extern __shared__ __align__(128) uint8_t shared_bytes[];
@@ -148,7 +151,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   WarpMemory* memory = reinterpret_cast<WarpMemory*>(shared_bytes) + warp;
   const Part part = PartOf(parameters, warp);
   if (part.sends) {
-    RunSender(parameters, part.channel, memory);
+    RunSender<kDirect>(parameters, part.channel, memory);
   } else if (part.team < parameters.receiver_teams) {
     Receiver receiver(parameters, part.channel, memory);
     ReceiveFromEach(parameters, &receiver, part);
@@ -159,7 +162,7 @@ __global__ void __launch_bounds__(kThreads, 2)
 
 /// Sends every rank its part of routes[].send; adds up what comes and the rank's own part, in fp32
 /// and in the order of the ranks, into routes[rank].receive.
-template <typename Element>
+template <typename Element, bool kDirect>
 __global__ void __launch_bounds__(kThreads, 1)
     ReduceScatterKernel(const __grid_constant__ Parameters parameters) {
   extern __shared__ __align__(128) uint8_t shared_bytes[];
@@ -167,7 +170,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   WarpMemory* memory = reinterpret_cast<WarpMemory*>(shared_bytes) + warp;
   const Part part = PartOf(parameters, warp);
   if (part.sends) {
-    RunSender(parameters, part.channel, memory);
+    RunSender<kDirect>(parameters, part.channel, memory);
   } else if (part.team == 0) {
     Receiver receiver(parameters, part.channel, memory);
     ReduceChannel<Element>(parameters, &receiver, part.channel);

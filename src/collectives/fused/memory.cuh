@@ -64,6 +64,15 @@ __device__ __forceinline__ void StoreOnce(void* address, uint4 value) {
                : "memory");
 }
 
+__device__ __forceinline__ void StoreOnce32(void* address, uint32_t value) {
+  asm volatile("st.global.L1::no_allocate.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
+}
+__device__ __forceinline__ uint32_t LoadOnce8(const void* address) {
+  uint32_t value;
+  asm volatile("ld.global.L1::no_allocate.u8 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+  return value;
+}
+
 /// A coarse clock that all multiprocessors share.
 __device__ __forceinline__ uint64_t ClockNanoseconds() {
   uint64_t now;

@@ -109,24 +109,36 @@ class Receiver {
     return escapes == unit.form.escapes;
   }
 
+  /// What a tile's loads bring; they are under way when this is returned.
+  struct Fetched {
+    CodedTile coded;
+    uint32_t escape;  ///< The lane's, of the tile's first 32.
+  };
+  /// Starts loading tile `t` of a unit, which has `escapes` escapes in the tiles before.
+  __device__ __forceinline__ void StartFetch(const Arrived& unit, uint32_t t, uint32_t escapes,
+                                             Fetched* fetched) {
+    if (unit.form.raw()) return;
+    LoadCodedTile(unit.slot + t * kCodedTileBytes, &fetched->coded);
+    const uint8_t* list = unit.slot + EscapeOffset(unit.form.bytes / kTileBytes);
+    const uint32_t at = escapes + LaneId();
+    fetched->escape = at < unit.form.escapes ? LoadOnce8(list + at) : 0;
+  }
   /// Tile `t` of a unit, whatever its form; bytes behind its end are 0. `*escapes` counts those of
   /// the unit's tiles before. False as above.
-  __device__ __forceinline__ bool Fetch(const Arrived& unit, uint32_t t, uint32_t* escapes,
-                                        Tile* tile) {
+  __device__ __forceinline__ bool Fetch(const Arrived& unit, uint32_t t, const Fetched& fetched,
+                                        uint32_t* escapes, Tile* tile) {
     if (unit.form.raw()) {
       FetchPlain(unit.slot + t * kTileBytes, unit.form.bytes - t * kTileBytes, tile);
       return true;
     }
-    CodedTile coded;
-    LoadCodedTile(unit.slot + t * kCodedTileBytes, &coded);
-    const uint32_t tiles = unit.form.bytes / kTileBytes;
-    const EscapePlace place = PlaceEscapes(coded.codes);
+    const EscapePlace place = PlaceEscapes(fetched.coded.codes);
     if (*escapes + place.total > unit.form.escapes) return false;
-    const uint8_t* list = unit.slot + EscapeOffset(tiles) + *escapes;
     __syncwarp();
-    for (uint32_t i = LaneId(); i < place.total; i += 32) memory_->escapes[i] = list[i];
+    StoreShared8(SharedAddress(memory_->escapes) + LaneId(), fetched.escape);
+    const uint8_t* list = unit.slot + EscapeOffset(unit.form.bytes / kTileBytes) + *escapes;
+    for (uint32_t i = 32 + LaneId(); i < place.total; i += 32) memory_->escapes[i] = list[i];
     __syncwarp();
-    WarpDecodeTile(coded, place, unit.form.window_start, SharedAddress(memory_->escapes),
+    WarpDecodeTile(fetched.coded, place, unit.form.window_start, SharedAddress(memory_->escapes),
                    SharedAddress(memory_->rotated), tile);
     *escapes += place.total;
     return true;

@@ -83,27 +83,49 @@ struct Sums {
   }
 };
 
-/// The sums of one tile of a unit. Lane l's `escapes` counts those of the peer of lane l.
+/// The unit of the peer of a lane, from that lane.
+__device__ __forceinline__ Arrived UnitOfLane(const Arrived& mine, uint32_t from) {
+  const int lane = static_cast<int>(from);
+  Arrived unit;
+  unit.slot = reinterpret_cast<const uint8_t*>(
+      __shfl_sync(kAllLanes, reinterpret_cast<unsigned long long>(mine.slot), lane));
+  unit.form.bytes = __shfl_sync(kAllLanes, mine.form.bytes, lane);
+  unit.form.escapes = __shfl_sync(kAllLanes, mine.form.escapes, lane);
+  unit.form.window_start = __shfl_sync(kAllLanes, mine.form.window_start, lane);
+  return unit;
+}
+
+/// The sums of tile `t` of a unit, the rank's own part of which is `own`. Lane l has the unit and
+/// the count of escapes of its peer in `mine` and `*escapes`.
 template <typename Element>
 __device__ __forceinline__ bool ReduceTile(const Parameters& parameters, Receiver* receiver,
                                            const Arrived& mine, const uint8_t* own,
                                            uint32_t own_bytes, uint32_t t, uint32_t* escapes,
                                            Tile* tile) {
+  const uint32_t ranks = parameters.layout.ranks;
+  const auto start = [&](uint32_t rank, Receiver::Fetched* fetched) {
+    const uint32_t lane = receiver->LaneOf(rank);
+    receiver->StartFetch(UnitOfLane(mine, lane), t,
+                         __shfl_sync(kAllLanes, *escapes, static_cast<int>(lane)), fetched);
+  };
+  // Of the peer whose turn it is; its loads start a turn ahead.
+  Receiver::Fetched fetched{};
+  start(parameters.rank == 0 ? 1 : 0, &fetched);
+  Tile own_tile;
+  receiver->FetchPlain(own, own_bytes, &own_tile);
   Sums<Element> sums;
-  for (uint32_t rank = 0; rank < parameters.layout.ranks; ++rank) {
+#pragma unroll 1
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
     if (rank == parameters.rank) {
-      receiver->FetchPlain(own, own_bytes, tile);
+      *tile = own_tile;
     } else {
-      const int lane = static_cast<int>(receiver->LaneOf(rank));
-      Arrived unit;
-      unit.slot = reinterpret_cast<const uint8_t*>(
-          __shfl_sync(kAllLanes, reinterpret_cast<unsigned long long>(mine.slot), lane));
-      unit.form.bytes = __shfl_sync(kAllLanes, mine.form.bytes, lane);
-      unit.form.escapes = __shfl_sync(kAllLanes, mine.form.escapes, lane);
-      unit.form.window_start = __shfl_sync(kAllLanes, mine.form.window_start, lane);
-      uint32_t before = __shfl_sync(kAllLanes, *escapes, lane);
-      if (!receiver->Fetch(unit, t, &before, tile)) return false;
-      if (LaneId() == static_cast<uint32_t>(lane)) *escapes = before;
+      const uint32_t lane = receiver->LaneOf(rank);
+      const Receiver::Fetched now = fetched;
+      const uint32_t next = rank + 1 == parameters.rank ? rank + 2 : rank + 1;
+      if (next < ranks) start(next, &fetched);
+      uint32_t before = __shfl_sync(kAllLanes, *escapes, static_cast<int>(lane));
+      if (!receiver->Fetch(UnitOfLane(mine, lane), t, now, &before, tile)) return false;
+      if (LaneId() == lane) *escapes = before;
     }
     if (rank == 0) {
       sums.Set(*tile);

@@ -29,8 +29,12 @@ struct WarpMemory {
 };
 static_assert(sizeof(WarpMemory::stage) >= kTileBytes);
 
+/// kDirect: coded tiles go from registers to the peers. Otherwise, and for all else, from shared
+/// memory, by bulk copies that run beside the warp where there are such.
+///
 /// All lanes of a warp. Lane l keeps the state of the channel to the l-th peer after this rank;
 /// what is stored goes to the peers whose lanes are `active`.
+template <bool kDirect>
 class Sender {
  public:
   __device__ __forceinline__ Sender(const Parameters& parameters, uint32_t channel,
@@ -139,15 +143,13 @@ class Sender {
   /// Stores staged bytes, a multiple of 16, at `offset` of the active lanes' slots.
   __device__ __forceinline__ void Push(bool active, uint32_t offset, const uint8_t* staged,
                                        uint32_t bytes) {
-    FenceSharedForBulk();
+    if (!kDirect) FenceSharedForBulk();
     __syncwarp();
-    if (CINCH_HAS_BULK_STORE && parameters_.plain_stores == 0) {
+    if (CINCH_HAS_BULK_STORE && !kDirect) {
       if (active) BulkStore(slot_ + offset, SharedAddress(staged), bytes);
     } else {
       for (uint32_t lanes = __ballot_sync(kAllLanes, active); lanes != 0; lanes &= lanes - 1) {
-        const int lane = __ffs(static_cast<int>(lanes)) - 1;
-        auto* to = reinterpret_cast<uint8_t*>(
-            __shfl_sync(kAllLanes, reinterpret_cast<unsigned long long>(slot_), lane));
+        uint8_t* to = SlotOfLane(__ffs(static_cast<int>(lanes)) - 1);
         for (uint32_t at = 16 * LaneId(); at < bytes; at += 512) {
           StoreOnce(to + offset + at, LoadShared128(SharedAddress(staged) + at));
         }
@@ -177,7 +179,7 @@ class Sender {
   /// The number of escapes, or kRaw when the unit has to be sent as it is.
   __device__ __forceinline__ uint32_t SendCoded(bool active, const uint8_t* source, uint32_t tiles,
                                                 uint8_t* own_copy, const uint8_t* next) {
-    const EncodePlaces places{SharedAddress(memory_->rotated), 0, SharedAddress(memory_->escapes)};
+    const EncodePlaces places{SharedAddress(memory_->rotated), SharedAddress(memory_->escapes)};
     const uint32_t limit = tiles * kTileEscapes;
     uint32_t escapes = 0;
     if (ahead_of_ != source) LoadAny(source);
@@ -195,11 +197,13 @@ class Sender {
       }
       __syncwarp();
       if (t == 0 && !window_fits_) window_start_ = ChooseWindow(tile, places.rotated);
-      EncodePlaces stage = places;
-      stage.stage = SharedAddress(memory_->stage[t % 2]);
-      escapes = WarpEncodeTile(tile, window_start_, stage, escapes, limit);
+      if (kDirect && t == 0) Signal(false);
+      uint8_t* stage = memory_->stage[t % 2];
+      escapes = WarpEncodeTile(
+          tile, window_start_, places, escapes, limit,
+          [&](const CodedTile& coded) { StoreCoded(coded, active, t * kCodedTileBytes, stage); });
       if (escapes > limit) break;
-      Push(active, t * kCodedTileBytes, memory_->stage[t % 2], kCodedTileBytes);
+      if (!kDirect) Push(active, t * kCodedTileBytes, stage, kCodedTileBytes);
     }
     window_fits_ = escapes <= limit / 4;
     if (escapes > limit) {
@@ -213,6 +217,22 @@ class Sender {
       Push(active, EscapeOffset(tiles), memory_->escapes, (escapes + 15) / 16 * 16);
     }
     return escapes;
+  }
+
+  __device__ __forceinline__ void StoreCoded(const CodedTile& coded, bool active, uint32_t offset,
+                                             uint8_t* stage) {
+    if constexpr (kDirect) {
+      for (uint32_t lanes = __ballot_sync(kAllLanes, active); lanes != 0; lanes &= lanes - 1) {
+        StoreCodedTile(coded, SlotOfLane(__ffs(static_cast<int>(lanes)) - 1) + offset);
+      }
+    } else {
+      StoreCodedTileShared(coded, SharedAddress(stage));
+    }
+  }
+
+  __device__ __forceinline__ uint8_t* SlotOfLane(int lane) const {
+    return reinterpret_cast<uint8_t*>(
+        __shfl_sync(kAllLanes, reinterpret_cast<unsigned long long>(slot_), lane));
   }
 
   __device__ __forceinline__ void LoadAny(const uint8_t* source) {

@@ -168,47 +168,46 @@ __device__ __forceinline__ uint32_t ChooseWindow(const Tile& tile, uint32_t hist
   return 255 - (__reduce_max_sync(kAllLanes, best) & 0xFF);
 }
 
-/// Where a warp codes a tile; shared addresses.
+/// A lane's part of a coded tile.
+struct CodedTile {
+  uint4 residues[2];
+  uint32_t codes[3];
+};
+
+/// Where a warp codes; shared addresses.
 struct EncodePlaces {
   uint32_t rotated;  ///< 2 KiB to work in.
-  uint32_t stage;    ///< The coded tile, kCodedTileBytes.
   uint32_t escapes;  ///< The unit's escapes; room for kMaxEscapes.
 };
 
 /// All lanes: codes a tile, whose unit has `escapes` escapes so far, and returns how many it has
-/// then. What is more than `limit` is counted, not listed.
+/// then. What is more than `limit` is counted, not listed. `store` gets the lane's part.
+template <typename Store>
 __device__ __forceinline__ uint32_t WarpEncodeTile(Tile tile, uint32_t window_start,
                                                    const EncodePlaces& places, uint32_t escapes,
-                                                   uint32_t limit) {
-  const uint32_t lane = LaneId();
+                                                   uint32_t limit, Store store) {
 #pragma unroll
   for (uint32_t n = 0; n < kTileWords; ++n) tile.word[n] = RotateLeft(tile.word[n]);
   StoreTileShared(tile, places.rotated);
   const uint32_t minus = ((0U - window_start) & 0xFFFF) * 0x00010001U;
-  uint32_t codes[3] = {0, 0, 0};
+  CodedTile coded{};
 #pragma unroll
   for (uint32_t n = 0; n < kTileWords - 1; ++n) {
     const uint32_t code = __viaddmin_u16x2(SymbolsOf(tile.word[n]), minus, 0x00070007U);
-    codes[n % 3] += code << (3 * (n / 3));
+    coded.codes[n % 3] += code << (3 * (n / 3));
   }
   const uint32_t last = __viaddmin_u16x2(SymbolsOf(tile.word[15]), minus, 0x00070007U);
 #pragma unroll
-  for (uint32_t j = 0; j < 3; ++j) codes[j] |= (last << (15 - j)) & 0x80008000U;
+  for (uint32_t j = 0; j < 3; ++j) coded.codes[j] |= (last << (15 - j)) & 0x80008000U;
 #pragma unroll
   for (uint32_t h = 0; h < 2; ++h) {
-    uint32_t residues[4];
-#pragma unroll
-    for (uint32_t i = 0; i < 4; ++i) {
-      residues[i] = Permute(tile.word[8 * h + 2 * i], tile.word[8 * h + 2 * i + 1], 0x6420);
-    }
-    StoreShared128(places.stage + 512 * h + 16 * lane,
-                   make_uint4(residues[0], residues[1], residues[2], residues[3]));
+    const uint32_t* word = tile.word + 8 * h;
+    coded.residues[h] =
+        make_uint4(Permute(word[0], word[1], 0x6420), Permute(word[2], word[3], 0x6420),
+                   Permute(word[4], word[5], 0x6420), Permute(word[6], word[7], 0x6420));
   }
-#pragma unroll
-  for (uint32_t j = 0; j < 3; ++j) {
-    StoreShared32(places.stage + 1024 + 128 * j + 4 * lane, codes[j]);
-  }
-  const EscapePlace place = PlaceEscapes(codes);
+  store(coded);
+  const EscapePlace place = PlaceEscapes(coded.codes);
   const uint32_t after = escapes + place.total;
   if (after <= limit) {
     uint32_t to = places.escapes + escapes + place.before;
@@ -220,11 +219,23 @@ __device__ __forceinline__ uint32_t WarpEncodeTile(Tile tile, uint32_t window_st
   return after;
 }
 
-/// A lane's part of a coded tile.
-struct CodedTile {
-  uint4 residues[2];
-  uint32_t codes[3];
-};
+__device__ __forceinline__ void StoreCodedTileShared(const CodedTile& coded, uint32_t shared) {
+  const uint32_t lane = LaneId();
+#pragma unroll
+  for (uint32_t h = 0; h < 2; ++h) StoreShared128(shared + 512 * h + 16 * lane, coded.residues[h]);
+#pragma unroll
+  for (uint32_t j = 0; j < 3; ++j) {
+    StoreShared32(shared + 1024 + 128 * j + 4 * lane, coded.codes[j]);
+  }
+}
+/// `bytes` is 16-byte aligned and global.
+__device__ __forceinline__ void StoreCodedTile(const CodedTile& coded, uint8_t* bytes) {
+  const uint32_t lane = LaneId();
+#pragma unroll
+  for (uint32_t h = 0; h < 2; ++h) StoreOnce(bytes + 512 * h + 16 * lane, coded.residues[h]);
+#pragma unroll
+  for (uint32_t j = 0; j < 3; ++j) StoreOnce32(bytes + 1024 + 128 * j + 4 * lane, coded.codes[j]);
+}
 /// `bytes` is 16-byte aligned and global.
 __device__ __forceinline__ void LoadCodedTile(const uint8_t* bytes, CodedTile* coded) {
   const uint32_t lane = LaneId();
