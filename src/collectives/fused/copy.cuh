@@ -11,13 +11,24 @@ __device__ __forceinline__ bool IsAligned16(const void* address) {
   return reinterpret_cast<uintptr_t>(address) % 16 == 0;
 }
 
+/// Loads go before stores, four at a time: the compiler cannot know that they do not overlap.
 template <typename T>
 __device__ __forceinline__ void WarpCopyAs(uint8_t* to, const uint8_t* from, uint32_t bytes) {
   constexpr uint32_t kSize = sizeof(T);
+  constexpr uint32_t kAhead = 4;
   const uint32_t lane = threadIdx.x % 32;
-#pragma unroll 4
-  for (uint32_t at = kSize * lane; at + kSize <= bytes; at += 32 * kSize) {
-    *reinterpret_cast<T*>(to + at) = *reinterpret_cast<const T*>(from + at);
+  for (uint32_t begin = kSize * lane; begin + kSize <= bytes; begin += 32 * kSize * kAhead) {
+    T part[kAhead];
+#pragma unroll
+    for (uint32_t i = 0; i < kAhead; ++i) {
+      const uint32_t at = begin + 32 * kSize * i;
+      if (at + kSize <= bytes) part[i] = *reinterpret_cast<const T*>(from + at);
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < kAhead; ++i) {
+      const uint32_t at = begin + 32 * kSize * i;
+      if (at + kSize <= bytes) *reinterpret_cast<T*>(to + at) = part[i];
+    }
   }
   const uint32_t rest = bytes / kSize * kSize + lane;
   if (rest < bytes) to[rest] = from[rest];

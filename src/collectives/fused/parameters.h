@@ -56,7 +56,7 @@ struct Parameters {
   uint32_t receiver_teams;  ///< and how many warps a channel that receive.
   uint32_t coded;           ///< Elements are bf16: code what gets smaller.
   uint32_t same_data;       ///< All ranks get what routes[rank].send has.
-  uint32_t direct;  ///< Coded tiles go from registers to the peers, not by bulk copies.
+  uint32_t direct;          ///< Coded tiles go from registers to the peers, not by bulk copies.
   uint32_t measure;
   WaitRules wait;
   uint8_t* window[kMaxRanks];

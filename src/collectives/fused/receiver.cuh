@@ -32,13 +32,13 @@ class Receiver {
   }
 
   __device__ __forceinline__ uint32_t PeerOf(uint32_t lane) const {
-    const uint32_t ranks = parameters_.layout.ranks;
-    return (parameters_.rank + ranks - 1 - lane) % ranks;
+    const uint32_t rank = parameters_.rank;
+    return rank > lane ? rank - 1 - lane : rank + parameters_.layout.ranks - 1 - lane;
   }
   /// The inverse, for another rank than this one.
   __device__ __forceinline__ uint32_t LaneOf(uint32_t peer) const {
-    const uint32_t ranks = parameters_.layout.ranks;
-    return (parameters_.rank + ranks - 1 - peer) % ranks;
+    const uint32_t rank = parameters_.rank;
+    return rank > peer ? rank - 1 - peer : rank + parameters_.layout.ranks - 1 - peer;
   }
 
   /// Waits for the next unit of a peer. False: give up.

@@ -103,14 +103,17 @@ __device__ __forceinline__ bool ReduceTile(const Parameters& parameters, Receive
                                            uint32_t own_bytes, uint32_t t, uint32_t* escapes,
                                            Tile* tile) {
   const uint32_t ranks = parameters.layout.ranks;
-  const auto start = [&](uint32_t rank, Receiver::Fetched* fetched) {
-    const uint32_t lane = receiver->LaneOf(rank);
-    receiver->StartFetch(UnitOfLane(mine, lane), t,
-                         __shfl_sync(kAllLanes, *escapes, static_cast<int>(lane)), fetched);
-  };
-  // Of the peer whose turn it is; its loads start a turn ahead.
+  // Of the peer whose turn it is next; its loads start a turn ahead.
   Receiver::Fetched fetched{};
-  start(parameters.rank == 0 ? 1 : 0, &fetched);
+  Arrived unit;
+  uint32_t before = 0;
+  const auto start = [&](uint32_t rank) {
+    const uint32_t lane = receiver->LaneOf(rank);
+    unit = UnitOfLane(mine, lane);
+    before = __shfl_sync(kAllLanes, *escapes, static_cast<int>(lane));
+    receiver->StartFetch(unit, t, before, &fetched);
+  };
+  start(parameters.rank == 0 ? 1 : 0);
   Tile own_tile;
   receiver->FetchPlain(own, own_bytes, &own_tile);
   Sums<Element> sums;
@@ -119,13 +122,13 @@ __device__ __forceinline__ bool ReduceTile(const Parameters& parameters, Receive
     if (rank == parameters.rank) {
       *tile = own_tile;
     } else {
-      const uint32_t lane = receiver->LaneOf(rank);
       const Receiver::Fetched now = fetched;
+      const Arrived unit_now = unit;
+      uint32_t count = before;
       const uint32_t next = rank + 1 == parameters.rank ? rank + 2 : rank + 1;
-      if (next < ranks) start(next, &fetched);
-      uint32_t before = __shfl_sync(kAllLanes, *escapes, static_cast<int>(lane));
-      if (!receiver->Fetch(UnitOfLane(mine, lane), t, now, &before, tile)) return false;
-      if (LaneId() == lane) *escapes = before;
+      if (next < ranks) start(next);
+      if (!receiver->Fetch(unit_now, t, now, &count, tile)) return false;
+      if (LaneId() == receiver->LaneOf(rank)) *escapes = count;
     }
     if (rank == 0) {
       sums.Set(*tile);

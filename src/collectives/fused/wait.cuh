@@ -51,7 +51,10 @@ class Patience {
     const auto* stop =
         reinterpret_cast<const uint32_t*>(parameters.window[parameters.rank] + kStopOffset);
     const uint64_t now = ClockNanoseconds();
-    if (looks_ == 0) start_ = now;
+    if (start_ == 0) {
+      start_ = now;
+      next_host_look_ = now + kHostLookNanoseconds;
+    }
     const uint32_t stopped_by = LoadRelaxedSystem(stop);
     if (stopped_by != 0) {
       GiveUp(parameters, waited,
@@ -63,17 +66,19 @@ class Patience {
       GiveUp(parameters, waited, CINCH_ERROR_TIMEOUT, expected, seen);
       return false;
     }
-    // The host's word is behind PCIe.
-    if (looks_++ % 64 == 63 && LoadRelaxedSystem(parameters.wait.host_stop) != 0) {
-      GiveUp(parameters, waited, CINCH_ERROR_CANCELLED, expected, seen);
-      return false;
-    }
-    return true;
+    // The host's word is behind PCIe, which thousands of warps that ask every few microseconds
+    // would block: 32 MB took milliseconds.
+    if (now < next_host_look_) return true;
+    next_host_look_ = now + kHostLookNanoseconds;
+    if (LoadRelaxedSystem(parameters.wait.host_stop) == 0) return true;
+    GiveUp(parameters, waited, CINCH_ERROR_CANCELLED, expected, seen);
+    return false;
   }
 
  private:
+  static constexpr uint64_t kHostLookNanoseconds = 4000000;
   uint64_t start_ = 0;
-  uint32_t looks_ = 0;
+  uint64_t next_host_look_ = 0;
 };
 
 }  // namespace cinch::fused
