@@ -57,11 +57,8 @@ ARROWS = {
     "bench": ["bench/*", "tensors/*", "cinch/*"],
     # Micro-benchmarks see the layer that they measure; what users measure goes through the C ABI.
     "bench/codec": ["bench/*", "codec/*", "format/*", "support/*", "tensors/*", "cinch/*"],
-<<<<<<< HEAD
     "bench/transfer": ["bench/*", "support/*", "tensors/*", "cinch/*"],
-=======
     "bench/collectives": ["bench/*", "collectives/*", "tensors/*", "cinch/*"],
->>>>>>> 5f4be8b (Predict what compression inside the communication is worth)
     "examples": ["examples/*", "cinch/*"],
     "tests": ["*"],
 }
