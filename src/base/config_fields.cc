@@ -17,6 +17,8 @@ constexpr double kMaxTimeoutSeconds = 24 * 3600;
 constexpr double kMaxLinkGbps = 100000;
 constexpr uint64_t kMinSegmentBytes = uint64_t{64} << 10;
 constexpr uint64_t kMaxSegmentBytes = uint64_t{4} << 20;
+constexpr uint64_t kMinCollectiveBytes = uint64_t{1} << 10;
+constexpr uint64_t kMaxCollectiveBytes = uint64_t{1} << 40;
 // A block of the frame format: segments hold whole blocks.
 constexpr uint64_t kSegmentStepBytes = uint64_t{32} << 10;
 
@@ -116,6 +118,24 @@ constexpr ConfigField kFields[] = {
               Assign<uint64_t>(bytes, kMinSegmentBytes, kMaxSegmentBytes, c.segment_bytes);
      },
      [](const Config& c) { return fmt::to_string(c.segment_bytes); }},
+    {"CINCH_NCCL_LIB", "path",
+     "The NCCL library behind the interposer. Unset, it is looked for beside the libraries of the "
+     "process and in the system's directories. A bare name would find the interposer itself.",
+     false, [](std::string_view text, Config& c) { return AssignText(text, c.nccl_library); },
+     [](const Config& c) { return c.nccl_library; }},
+    {"CINCH_COLLECTIVES_MIN_BYTES", "1K to 1T (bytes; K, M, G and T are binary)",
+     "Collectives whose call has fewer bytes than this go straight through. The same on all ranks.",
+     false,
+     [](std::string_view text, Config& c) {
+       return Assign<uint64_t>(ParseBytes(text), kMinCollectiveBytes, kMaxCollectiveBytes,
+                               c.collectives_min_bytes);
+     },
+     [](const Config& c) { return fmt::to_string(c.collectives_min_bytes); }},
+    {"CINCH_NCCL_REPORT", "stderr or path",
+     "Where the interposer writes at exit, a line a communicator, what it did; a file is appended "
+     "to.",
+     false, [](std::string_view text, Config& c) { return AssignText(text, c.nccl_report); },
+     [](const Config& c) { return c.nccl_report; }},
 };
 static_assert(std::size(kFields) <= kMaxFields, "the budget of settings is spent");
 

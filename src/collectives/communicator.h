@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+#include "base/config.h"
+#include "collectives/nccl_api.h"
+#include "collectives/operation.h"
+#include "collectives/pinned_pages.h"
+
+namespace cinch::collectives {
+
+/// What a communicator has done; for the summary.
+struct Counters {
+  std::atomic<uint64_t> operations{0};
+  std::atomic<uint64_t> compressed_operations{0};
+  std::atomic<uint64_t> original_bytes{0};  ///< Of what was sent compressed.
+  std::atomic<uint64_t> wire_bytes{0};      ///< What was sent in its place.
+  std::atomic<uint64_t> overflows{0};
+  std::atomic<uint64_t> delegated{0};
+};
+
+struct CommunicatorOptions {
+  PolicyMode policy = PolicyMode::kAuto;
+  uint64_t min_bytes = uint64_t{1} << 20;
+};
+
+/// An NCCL communicator and what compression needs beside it. As NCCL's own, it takes one call at a
+/// time; the dispatcher's thread shares it under mutex().
+class Communicator : public std::enable_shared_from_this<Communicator> {
+ public:
+  /// Collective: every rank of `nccl` makes one. Null when there is nothing to do (one rank) or
+  /// something failed, which is logged.
+  static std::shared_ptr<Communicator> Create(const NcclApi& api, Device* device, NcclComm nccl,
+                                              const CommunicatorOptions& options);
+  /// Adopts `shadow`, a communicator of the same ranks.
+  Communicator(const NcclApi& api, Device* device, NcclComm nccl, NcclComm shadow,
+               const CommunicatorOptions& options);
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+  ~Communicator();
+
+  [[nodiscard]] const NcclApi& api() const { return api_; }
+  [[nodiscard]] Device& device() const { return *device_; }
+  [[nodiscard]] NcclComm nccl() const { return nccl_; }
+  /// For repairs: a repair must not queue up behind what waits for it.
+  [[nodiscard]] NcclComm shadow() const { return shadow_; }
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int ranks() const { return ranks_; }
+  [[nodiscard]] int ordinal() const { return ordinal_; }
+  [[nodiscard]] std::mutex& mutex() { return mutex_; }
+  [[nodiscard]] Counters& counters() { return counters_; }
+  /// The stream of everything that no stream of the application can be used for.
+  [[nodiscard]] Stream helper_stream() const { return helper_stream_; }
+  [[nodiscard]] bool usable() const { return helper_stream_ != nullptr; }
+
+  /// Jobs of this communicator that wait for the dispatcher. While there are any, everything queues.
+  std::atomic<uint32_t> queued{0};
+  /// Steps whose outcome is not known yet.
+  std::atomic<uint32_t> watched{0};
+  /// An error that ncclCommGetAsyncError reports from now on.
+  std::atomic<NcclResult> error{kNcclSuccess};
+  std::atomic<bool> aborted{false};
+
+  /// Whether an operation is large enough, and of a kind and dtype, to be compressed at all. Depends
+  /// on nothing but what all participants know.
+  [[nodiscard]] bool IsEligible(const Operation& operation) const;
+  /// Gives an eligible operation its place in its key's history. Under mutex().
+  void Admit(Operation* operation);
+
+  /// Staging memory and workspace for a step on `stream`, which waits for whoever used them before.
+  /// Under mutex(), as are all below.
+  Status Reserve(Stream stream, uint64_t staging_bytes, uint64_t items, uint64_t input_bytes,
+                 uint8_t** staging);
+  /// Ends what Reserve began.
+  Status Release(Stream stream);
+  [[nodiscard]] const Workspace& workspace() const { return workspace_; }
+
+  /// Null when there is no memory. Thread-safe, without mutex(); so is Recycle.
+  [[nodiscard]] KeyRecord* NewKeyRecord();
+  [[nodiscard]] StepRecord* NewStepRecord();
+  void Recycle(KeyRecord* record);
+  void Recycle(StepRecord* record);
+  /// When its flag has reached its target, which the device is still to do.
+  void RecycleLater(StepRecord* record);
+
+  /// Times what is on `stream` between the two calls, for these keys.
+  [[nodiscard]] Event StartTiming(Stream stream);
+  void StopTiming(Stream stream, Event start, KeyHistory* key, bool compressed, uint64_t bytes);
+
+ private:
+  /// Kind, size class, peer or root.
+  using KeyId = std::tuple<Kind, int, int>;
+  struct Timing {
+    Event start;
+    Event stop;
+    KeyHistory* key;
+    bool compressed;
+    uint64_t bytes;
+  };
+
+  void CollectTimings();
+  [[nodiscard]] Event NewEvent();
+  /// Adds a page to the records that are free.
+  [[nodiscard]] bool AddRecords(PageUse use, std::vector<void*>* pages, std::vector<void*>* free);
+
+  const NcclApi& api_;
+  Device* device_;
+  NcclComm nccl_;
+  NcclComm shadow_;
+  CommunicatorOptions options_;
+  int rank_ = 0;
+  int ranks_ = 0;
+  int ordinal_ = 0;
+  Stream helper_stream_ = nullptr;
+  Event last_use_ = nullptr;
+  Stream last_stream_ = nullptr;
+  bool used_ = false;
+
+  std::mutex mutex_;
+  Counters counters_;
+  std::map<KeyId, std::unique_ptr<KeyHistory>> keys_;
+  void* staging_ = nullptr;
+  uint64_t staging_bytes_ = 0;
+  Workspace workspace_;
+  std::vector<void*> key_pages_;
+  std::vector<void*> step_pages_;
+  std::vector<void*> free_key_records_;
+  std::vector<void*> free_step_records_;
+  std::deque<StepRecord*> later_step_records_;
+  std::mutex records_mutex_;
+  std::deque<Timing> timings_;
+  std::vector<Event> free_events_;
+};
+
+}  // namespace cinch::collectives

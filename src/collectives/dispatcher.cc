@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/dispatcher.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "base/log.h"
+#include "base/status.h"
+
+namespace cinch::collectives {
+namespace {
+
+// A frame that does not fit is rare, and a stream waits for what was not decided only at the start:
+// this is a bound on how much later they go on, and on what the thread costs meanwhile.
+constexpr auto kPollInterval = std::chrono::microseconds(50);
+
+using Locks = std::vector<std::unique_lock<std::mutex>>;
+
+/// All at once and in one order, so that two threads cannot wait for each other.
+Locks LockAll(const std::vector<Communicator*>& comms) {
+  Locks locks;
+  for (Communicator* comm : comms) locks.emplace_back(comm->mutex());
+  return locks;
+}
+
+NcclResult ResultOf(Status status) {
+  return status == CINCH_OK ? kNcclSuccess : kNcclUnhandledCudaError;
+}
+
+/// The streams of a job on a communicator.
+std::set<Stream> StreamsOf(const Job& job, const Communicator* comm) {
+  std::set<Stream> streams;
+  for (const Operation& operation : job.operations) {
+    if (operation.comm == comm) streams.insert(operation.stream);
+  }
+  for (const Job::OwnCopy& copy : job.copies) {
+    if (copy.comm == comm) streams.insert(copy.stream);
+  }
+  return streams;
+}
+
+Status OrderHelperAfter(Communicator* comm, Stream stream) {
+  Device& device = comm->device();
+  Event event = nullptr;
+  CINCH_RETURN_IF_ERROR(device.CreateEvent(&event));
+  Status status = device.RecordEvent(event, stream);
+  if (status == CINCH_OK) status = device.WaitEvent(comm->helper_stream(), event);
+  device.DestroyEvent(event);
+  return status;
+}
+
+}  // namespace
+
+Dispatcher::~Dispatcher() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Dispatcher::EnsureThread() {
+  if (!thread_.joinable()) thread_ = std::thread([this] { Loop(); });
+}
+
+NcclResult Dispatcher::Submit(Job job, bool group_is_open) {
+  const std::vector<Communicator*> comms = CommunicatorsOf(job);
+  if (comms.empty()) return kNcclSuccess;
+  {
+    const Locks locks = LockAll(comms);
+    const bool queued = std::ranges::any_of(comms, [](Communicator* c) { return c->queued != 0; });
+    if (!queued && IsDecided(job)) return RunJob(job, group_is_open, false, this);
+  }
+  const NcclApi& api = comms.front()->api();
+  if (group_is_open) {
+    const NcclResult result = api.group_end();
+    if (result != kNcclSuccess) return result;
+  }
+  return Delegate(std::move(job));
+}
+
+NcclResult Dispatcher::Delegate(Job job) {
+  auto delegated = std::make_unique<DelegatedJob>();
+  std::vector<std::pair<DelegatedJob::Part, std::set<Stream>>> waits;
+  for (Communicator* comm : CommunicatorsOf(job)) {
+    const std::lock_guard lock(comm->mutex());
+    const int previous = comm->device().Select(comm->ordinal());
+    const std::set<Stream> streams = StreamsOf(job, comm);
+    Status status = CINCH_OK;
+    for (Stream stream : streams) {
+      if (status == CINCH_OK) status = OrderHelperAfter(comm, stream);
+    }
+    comm->device().Select(previous);
+    StepRecord* record = comm->NewStepRecord();
+    if (status != CINCH_OK || record == nullptr) return kNcclUnhandledCudaError;
+    comm->counters().delegated.fetch_add(1, std::memory_order_relaxed);
+    delegated->parts.push_back({comm->shared_from_this(), record, record->target});
+    waits.emplace_back(delegated->parts.back(), streams);
+  }
+  delegated->job = std::move(job);
+  for (const auto& [part, streams] : waits) part.comm->queued.fetch_add(1);
+  {
+    const std::lock_guard lock(mutex_);
+    jobs_.push_back(std::move(delegated));
+    EnsureThread();
+  }
+  wake_.notify_all();
+  Status status = CINCH_OK;
+  for (const auto& [part, streams] : waits) {
+    Device& device = part.comm->device();
+    const int previous = device.Select(part.comm->ordinal());
+    for (Stream stream : streams) {
+      if (status == CINCH_OK) status = device.WaitFlag(stream, &part.record->flag, part.target);
+    }
+    device.Select(previous);
+  }
+  return ResultOf(status);
+}
+
+void Dispatcher::Watch(WatchedStep step) {
+  step.comm->watched.fetch_add(1);
+  {
+    const std::lock_guard lock(mutex_);
+    const Communicator* comm = step.comm.get();
+    watched_[comm].push_back(std::make_unique<Repair>(std::move(step)));
+    EnsureThread();
+  }
+  wake_.notify_all();
+}
+
+bool Dispatcher::IsBlocked(size_t index) const {
+  const auto shares = [&](const std::unique_ptr<DelegatedJob>& earlier) {
+    return std::ranges::any_of(earlier->parts, [&](const DelegatedJob::Part& a) {
+      return std::ranges::any_of(jobs_[index]->parts, [&](const DelegatedJob::Part& b) {
+        return a.comm == b.comm;
+      });
+    });
+  };
+  return std::any_of(jobs_.begin(), jobs_.begin() + static_cast<std::ptrdiff_t>(index), shares);
+}
+
+bool Dispatcher::TryRun(DelegatedJob* delegated) {
+  const bool aborted = std::ranges::any_of(
+      delegated->parts, [](const DelegatedJob::Part& part) { return part.comm->aborted.load(); });
+  NcclResult result = kNcclSystemError;
+  if (!aborted) {
+    const Locks locks = LockAll(CommunicatorsOf(delegated->job));
+    if (!IsDecided(delegated->job)) return false;
+    result = RunJob(delegated->job, false, true, this);
+  }
+  for (const DelegatedJob::Part& part : delegated->parts) {
+    Device& device = part.comm->device();
+    device.Select(part.comm->ordinal());
+    const bool enqueued =
+        result == kNcclSuccess && device.SetFlag(part.comm->helper_stream(), &part.record->flag,
+                                                 part.target) == CINCH_OK;
+    if (!enqueued) {
+      if (!aborted) part.comm->error.store(result == kNcclSuccess ? kNcclSystemError : result);
+      __atomic_store_n(&part.record->flag, part.target, __ATOMIC_RELEASE);
+    }
+    part.comm->RecycleLater(part.record);
+    part.comm->queued.fetch_sub(1);
+  }
+  return true;
+}
+
+bool Dispatcher::RunDelegated() {
+  bool any = false;
+  std::unique_lock lock(mutex_);
+  for (size_t i = 0; i < jobs_.size();) {
+    if (IsBlocked(i)) {
+      ++i;
+      continue;
+    }
+    DelegatedJob* delegated = jobs_[i].get();
+    // The job stays in the queue meanwhile, so that what comes after it waits.
+    lock.unlock();
+    const bool done = TryRun(delegated);
+    lock.lock();
+    if (!done) {
+      ++i;
+      continue;
+    }
+    any = true;
+    jobs_.erase(jobs_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  return any;
+}
+
+bool Dispatcher::Poll() {
+  bool any = false;
+  std::unique_lock lock(mutex_);
+  for (auto entry = watched_.begin(); entry != watched_.end();) {
+    auto& steps = entry->second;
+    while (!steps.empty()) {
+      Repair* repair = steps.front().get();
+      const std::shared_ptr<Communicator> comm = repair->comm();
+      lock.unlock();
+      bool settled = repair->Advance();
+      if (!settled && comm->aborted.load()) {
+        repair->GiveUp();
+        settled = true;
+      }
+      lock.lock();
+      if (!settled) break;
+      any = true;
+      steps.pop_front();
+      comm->watched.fetch_sub(1);
+    }
+    entry = steps.empty() ? watched_.erase(entry) : std::next(entry);
+  }
+  return any;
+}
+
+void Dispatcher::Loop() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [&] { return stop_ || !jobs_.empty() || !watched_.empty(); });
+    if (stop_) return;
+    lock.unlock();
+    const bool ran = RunDelegated();
+    const bool settled = Poll();
+    if (!ran && !settled) std::this_thread::sleep_for(kPollInterval);
+    lock.lock();
+  }
+}
+
+void Dispatcher::Drain(const Communicator& comm) {
+  while (!comm.aborted.load() && (comm.queued.load() != 0 || comm.watched.load() != 0)) {
+    std::this_thread::sleep_for(kPollInterval);
+  }
+}
+
+void Dispatcher::Drop(const Communicator& comm) {
+  // The thread sees `aborted` and lets everything go.
+  while (comm.queued.load() != 0 || comm.watched.load() != 0) {
+    std::this_thread::sleep_for(kPollInterval);
+  }
+}
+
+}  // namespace cinch::collectives

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file dispatcher.h
+/// The one thread of the collectives. It enqueues jobs whose form was not decided when the
+/// application enqueued them, and repairs steps of which a frame did not fit its slot.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "collectives/job.h"
+#include "collectives/repair.h"
+
+namespace cinch::collectives {
+
+class Dispatcher : public Watcher {
+ public:
+  Dispatcher() = default;
+  Dispatcher(const Dispatcher&) = delete;
+  Dispatcher& operator=(const Dispatcher&) = delete;
+  ~Dispatcher() override;
+
+  /// Enqueues a job of admitted operations: at once if it is decided and nothing of its
+  /// communicators waits, else later, while its streams wait for flags. Never waits for the device
+  /// or for a peer. `group_is_open` as RunJob has it; a delegated job leaves the caller's group to
+  /// the caller's operations that are in it already, and ends it.
+  [[nodiscard]] NcclResult Submit(Job job, bool group_is_open);
+
+  void Watch(WatchedStep step) override;
+
+  /// Returns when nothing of the communicator is left to do, or it was aborted.
+  void Drain(const Communicator& comm);
+
+  /// Gives up what is left of an aborted communicator.
+  void Drop(const Communicator& comm);
+
+ private:
+  struct DelegatedJob {
+    Job job;
+    struct Part {
+      std::shared_ptr<Communicator> comm;
+      StepRecord* record;
+      uint32_t target;
+    };
+    std::vector<Part> parts;
+  };
+
+  [[nodiscard]] NcclResult Delegate(Job job);
+  void Loop();
+  void EnsureThread();
+  /// Both true when anything happened.
+  bool RunDelegated();
+  bool Poll();
+  [[nodiscard]] bool IsBlocked(size_t index) const;
+  bool TryRun(DelegatedJob* delegated);
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::unique_ptr<DelegatedJob>> jobs_;
+  std::map<const Communicator*, std::deque<std::unique_ptr<Repair>>> watched_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace cinch::collectives
