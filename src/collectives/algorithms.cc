@@ -7,8 +7,8 @@ namespace cinch::collectives {
 namespace {
 
 // Slots of one step and direction, together.
-constexpr uint64_t kStepBytes = uint64_t{256} << 20;
-constexpr uint64_t kMaxChunkBytes = uint64_t{64} << 20;
+constexpr uint64_t kStepBytes = uint64_t{512} << 20;
+constexpr uint64_t kMaxChunkBytes = uint64_t{256} << 20;
 constexpr uint64_t kMinChunkBytes = uint64_t{1} << 20;
 constexpr uint64_t kWireStep = 128;
 // Elements: keeps parts aligned, and no part empty.
@@ -47,8 +47,7 @@ void AddCarrierHeaders(const Lowering& lowering, Step* step) {
   switch (operation.kind) {
     case Kind::kSend: {
       const Place slot = AddSample(lowering, bytes, use, step);
-      step->wires.push_back(
-          {Wire::Type::kSend, slot, {}, sizeof(SlotHeader), operation.peer, {}});
+      step->wires.push_back({Wire::Type::kSend, slot, {}, sizeof(SlotHeader), operation.peer, {}});
       return;
     }
     case Kind::kReceive: {
@@ -60,8 +59,8 @@ void AddCarrierHeaders(const Lowering& lowering, Step* step) {
     }
     case Kind::kBroadcast: {
       const bool root = operation.comm->rank() == operation.peer;
-      const Place slot = root ? AddSample(lowering, bytes, use, step)
-                              : step->Stage(sizeof(SlotHeader));
+      const Place slot =
+          root ? AddSample(lowering, bytes, use, step) : step->Stage(sizeof(SlotHeader));
       step->wires.push_back(
           {Wire::Type::kBroadcast, slot, slot, sizeof(SlotHeader), operation.peer, {}});
       if (!root) AddHeader(slot, use, operation.peer, step);
@@ -77,7 +76,7 @@ void AddCarrierHeaders(const Lowering& lowering, Step* step) {
 }  // namespace
 
 uint64_t WireBytes(uint64_t bytes, uint64_t ratio) {
-  const uint64_t bound = cinch_compress_bound(bytes);
+  const uint64_t bound = format::FrameBound(bytes);
   // A frame's size wanders from operation to operation by much less than this.
   const uint64_t predicted = bytes / kRatioOne * ratio + bytes % kRatioOne * ratio / kRatioOne;
   const uint64_t frame = std::min(bound, predicted + predicted / 128 + 2048);
@@ -97,6 +96,23 @@ uint64_t ShardElements(uint64_t count, int ranks) {
 uint32_t AddUse(const Lowering& lowering, KeyRecord* record, Step* step) {
   step->uses.push_back({lowering.operation.key, record});
   return static_cast<uint32_t>(step->uses.size() - 1);
+}
+
+void PrepareRepairs(const Operation& operation, Step* step) {
+  const Communicator& comm = *operation.comm;
+  const auto add = [&](Wire::Type type, int peer) {
+    const Place place = step->Stage(sizeof(SlotHeader));
+    step->shadow_wires.push_back({type, place, place, sizeof(SlotHeader), peer, {}});
+  };
+  if (operation.kind == Kind::kSend) return add(Wire::Type::kSend, operation.peer);
+  if (operation.kind == Kind::kReceive) return add(Wire::Type::kReceive, operation.peer);
+  if (operation.kind != Kind::kReduceScatter) add(Wire::Type::kBroadcast, 0);
+  if (operation.kind != Kind::kReduceScatter && operation.kind != Kind::kAllReduce) return;
+  for (int peer = 0; peer < comm.ranks(); ++peer) {
+    if (peer == comm.rank()) continue;
+    add(Wire::Type::kSend, peer);
+    add(Wire::Type::kReceive, peer);
+  }
 }
 
 void LowerPlain(const Lowering& lowering, Plan* plan) {

@@ -28,6 +28,10 @@ void LowerAllReduce(const Lowering& lowering, Plan* plan);
 /// Plain, in the first step; with a sample and a round of headers when it is a carrier.
 void LowerPlain(const Lowering& lowering, Plan* plan);
 
+/// Sends a little over those connections of the shadow communicator that a repair of the operation
+/// would use. NCCL makes connections when they are first used, and a repair is no time for that.
+void PrepareRepairs(const Operation& operation, Step* step);
+
 /// Whether an all-to-all, gather or scatter is made of sends and receives: when its pairs are large
 /// enough to be compressed.
 [[nodiscard]] bool IsPairwise(Kind kind);

@@ -26,8 +26,14 @@ void LowerAllGather(const Lowering& lowering, Plan* plan) {
     for (uint64_t rank = 0; rank < ranks; ++rank) {
       const Place destination = User(operation.receive, rank * total + at);
       if (rank != self) {
-        step.in.push_back({{nullptr, all.offset + rank * wire}, wire, destination, bytes, use,
-                           false, static_cast<int>(rank)});
+        step.in.push_back({{nullptr, all.offset + rank * wire},
+                           wire,
+                           destination,
+                           bytes,
+                           use,
+                           false,
+                           static_cast<int>(rank),
+                           true});
       } else if (destination.In(nullptr) != User(operation.send, at).In(nullptr)) {
         step.copies.push_back({destination, User(operation.send, at), bytes});
       }

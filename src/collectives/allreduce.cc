@@ -44,7 +44,7 @@ void AddGather(const Lowering& lowering, const Shards& shards, uint64_t at, uint
     const Place incoming = step->Stage(wire);
     step->wires.push_back({Wire::Type::kReceive, {}, incoming, wire, peer, {}});
     step->in.push_back({incoming, wire, User(operation.receive, rank * shards.shard_bytes + at),
-                        bytes, use, false, peer});
+                        bytes, use, false, peer, true});
   }
 }
 
@@ -68,8 +68,8 @@ void LowerAllReduce(const Lowering& lowering, Plan* plan) {
     exchange.own_bytes = shards.Bytes(self, at, chunk);
     exchange.output = User(operation.receive, self * shards.shard_bytes + at);
     for (uint64_t rank = 0; rank < ranks; ++rank) {
-      exchange.pieces.push_back({User(operation.send, rank * shards.shard_bytes + at),
-                                 shards.Bytes(rank, at, chunk)});
+      exchange.pieces.push_back(
+          {User(operation.send, rank * shards.shard_bytes + at), shards.Bytes(rank, at, chunk)});
     }
     AddShardExchange(lowering, exchange, &exchanging);
     Step& gathering = plan->At(index++);

@@ -24,10 +24,10 @@ void SplitIntoPairs(const Operation& operation, std::vector<Operation>* pairs, L
   const Communicator& comm = *operation.comm;
   const uint64_t part = operation.count * NcclDtypeBytes(operation.dtype);
   const bool root = comm.rank() == operation.peer;
-  const bool sends_many = operation.kind == Kind::kAllToAll ||
-                          (operation.kind == Kind::kScatter && root);
-  const bool receives_many = operation.kind == Kind::kAllToAll ||
-                             (operation.kind == Kind::kGather && root);
+  const bool sends_many =
+      operation.kind == Kind::kAllToAll || (operation.kind == Kind::kScatter && root);
+  const bool receives_many =
+      operation.kind == Kind::kAllToAll || (operation.kind == Kind::kGather && root);
   for (int peer = 0; peer < comm.ranks(); ++peer) {
     const uint64_t offset = part * static_cast<uint64_t>(peer);
     if (peer == comm.rank()) {

@@ -20,7 +20,7 @@ void LowerBroadcast(const Lowering& lowering, Plan* plan) {
     step.wires.push_back({Wire::Type::kBroadcast, slot, slot, wire, operation.peer, {}});
     if (!root) {
       step.in.push_back(
-          {slot, wire, User(operation.receive, at), bytes, use, false, operation.peer});
+          {slot, wire, User(operation.receive, at), bytes, use, false, operation.peer, true});
       continue;
     }
     step.out.push_back({User(operation.send, at), bytes, slot, wire, CodecDtype(operation.dtype),

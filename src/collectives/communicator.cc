@@ -25,8 +25,7 @@ bool IsReduction(Kind kind) { return kind == Kind::kAllReduce || kind == Kind::k
 bool CanReduce(const Operation& operation) {
   const bool floats = operation.dtype == kNcclFloat16 || operation.dtype == kNcclBfloat16 ||
                       operation.dtype == kNcclFloat32;
-  return floats &&
-         (operation.reduction == kNcclSum || operation.reduction == kNcclAverage);
+  return floats && (operation.reduction == kNcclSum || operation.reduction == kNcclAverage);
 }
 
 bool HasPeer(Kind kind) {
@@ -169,7 +168,9 @@ bool Communicator::AddRecords(PageUse use, std::vector<void*>* pages, std::vecto
 
 KeyRecord* Communicator::NewKeyRecord() {
   const std::lock_guard lock(records_mutex_);
-  if (free_key_records_.empty() && !AddRecords(PageUse::kKeyRecords, &key_pages_, &free_key_records_)) return nullptr;
+  if (free_key_records_.empty() &&
+      !AddRecords(PageUse::kKeyRecords, &key_pages_, &free_key_records_))
+    return nullptr;
   auto* record = static_cast<KeyRecord*>(free_key_records_.back());
   free_key_records_.pop_back();
   *record = {};
@@ -184,7 +185,9 @@ StepRecord* Communicator::NewStepRecord() {
     free_step_records_.push_back(later);
     later_step_records_.pop_front();
   }
-  if (free_step_records_.empty() && !AddRecords(PageUse::kStepRecords, &step_pages_, &free_step_records_)) return nullptr;
+  if (free_step_records_.empty() &&
+      !AddRecords(PageUse::kStepRecords, &step_pages_, &free_step_records_))
+    return nullptr;
   auto* record = static_cast<StepRecord*>(free_step_records_.back());
   free_step_records_.pop_back();
   ++record->target;

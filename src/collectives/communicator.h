@@ -29,6 +29,9 @@ struct Counters {
 struct CommunicatorOptions {
   PolicyMode policy = PolicyMode::kAuto;
   uint64_t min_bytes = uint64_t{1} << 20;
+  /// How long a call waits for what decides it, before it is left to the dispatcher.
+  double patience_seconds = 1;
+  double timeout_seconds = 30;  ///< After which a repair that cannot go on becomes an error.
 };
 
 /// An NCCL communicator and what compression needs beside it. As NCCL's own, it takes one call at a
@@ -58,9 +61,12 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   [[nodiscard]] Counters& counters() { return counters_; }
   /// The stream of everything that no stream of the application can be used for.
   [[nodiscard]] Stream helper_stream() const { return helper_stream_; }
+  [[nodiscard]] double patience_seconds() const { return options_.patience_seconds; }
+  [[nodiscard]] double timeout_seconds() const { return options_.timeout_seconds; }
   [[nodiscard]] bool usable() const { return helper_stream_ != nullptr; }
 
-  /// Jobs of this communicator that wait for the dispatcher. While there are any, everything queues.
+  /// Jobs of this communicator that wait for the dispatcher. While there are any, everything
+  /// queues.
   std::atomic<uint32_t> queued{0};
   /// Steps whose outcome is not known yet.
   std::atomic<uint32_t> watched{0};
@@ -68,8 +74,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::atomic<NcclResult> error{kNcclSuccess};
   std::atomic<bool> aborted{false};
 
-  /// Whether an operation is large enough, and of a kind and dtype, to be compressed at all. Depends
-  /// on nothing but what all participants know.
+  /// Whether an operation is large enough, and of a kind and dtype, to be compressed at all.
+  /// Depends on nothing but what all participants know.
   [[nodiscard]] bool IsEligible(const Operation& operation) const;
   /// Gives an eligible operation its place in its key's history. Under mutex().
   void Admit(Operation* operation);

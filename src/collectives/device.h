@@ -11,6 +11,7 @@
 #include "cinch/codec.h"
 #include "cinch/status.h"
 #include "collectives/slot.h"
+#include "format/layout.h"
 
 namespace cinch::collectives {
 
@@ -90,8 +91,8 @@ inline constexpr uint32_t kSampleSlices = 8;
 }
 /// Memory that an out slot takes.
 [[nodiscard]] inline uint64_t OutSlotBytes(uint64_t bytes, bool sampled) {
-  const uint64_t frame = AlignUp(
-      cinch_compress_bound(sampled ? SampleSliceLength(bytes) : bytes), 256);
+  const uint64_t frame =
+      AlignUp(format::FrameBound(sampled ? SampleSliceLength(bytes) : bytes), 256);
   return sizeof(SlotHeader) + (sampled ? SampleSlices(bytes) : 1) * frame;
 }
 

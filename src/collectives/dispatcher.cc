@@ -40,14 +40,12 @@ std::set<Stream> StreamsOf(const Job& job, const Communicator* comm) {
   return streams;
 }
 
-Status OrderHelperAfter(Communicator* comm, Stream stream) {
-  Device& device = comm->device();
+/// An event behind everything that is on `stream`.
+Status Mark(Communicator* comm, Stream stream, std::vector<Event>* events) {
   Event event = nullptr;
-  CINCH_RETURN_IF_ERROR(device.CreateEvent(&event));
-  Status status = device.RecordEvent(event, stream);
-  if (status == CINCH_OK) status = device.WaitEvent(comm->helper_stream(), event);
-  device.DestroyEvent(event);
-  return status;
+  CINCH_RETURN_IF_ERROR(comm->device().CreateEvent(&event));
+  events->push_back(event);
+  return comm->device().RecordEvent(event, stream);
 }
 
 }  // namespace
@@ -68,14 +66,19 @@ void Dispatcher::EnsureThread() {
 NcclResult Dispatcher::Submit(Job job, bool group_is_open) {
   const std::vector<Communicator*> comms = CommunicatorsOf(job);
   if (comms.empty()) return kNcclSuccess;
-  {
+  // A stream that waits for the dispatcher is in danger: when the application then frees device
+  // memory or loads a kernel, it holds the driver's lock until the stream goes on, and the
+  // dispatcher needs that lock. So a call is patient first.
+  const std::chrono::duration<double> patience(comms.front()->patience_seconds());
+  const auto start = std::chrono::steady_clock::now();
+  do {
     const Locks locks = LockAll(comms);
-    const bool queued = std::ranges::any_of(comms, [](Communicator* c) { return c->queued != 0; });
-    if (!queued && IsDecided(job)) return RunJob(job, group_is_open, false, this);
-  }
-  const NcclApi& api = comms.front()->api();
+    if (std::ranges::any_of(comms, [](Communicator* comm) { return comm->queued != 0; })) break;
+    if (IsDecided(job)) return RunJob(job, group_is_open, false, this);
+    std::this_thread::sleep_for(kPollInterval);
+  } while (std::chrono::steady_clock::now() - start < patience);
   if (group_is_open) {
-    const NcclResult result = api.group_end();
+    const NcclResult result = comms.front()->api().group_end();
     if (result != kNcclSuccess) return result;
   }
   return Delegate(std::move(job));
@@ -89,14 +92,15 @@ NcclResult Dispatcher::Delegate(Job job) {
     const int previous = comm->device().Select(comm->ordinal());
     const std::set<Stream> streams = StreamsOf(job, comm);
     Status status = CINCH_OK;
+    std::vector<Event> reached;
     for (Stream stream : streams) {
-      if (status == CINCH_OK) status = OrderHelperAfter(comm, stream);
+      if (status == CINCH_OK) status = Mark(comm, stream, &reached);
     }
     comm->device().Select(previous);
     StepRecord* record = comm->NewStepRecord();
     if (status != CINCH_OK || record == nullptr) return kNcclUnhandledCudaError;
     comm->counters().delegated.fetch_add(1, std::memory_order_relaxed);
-    delegated->parts.push_back({comm->shared_from_this(), record, record->target});
+    delegated->parts.push_back({comm->shared_from_this(), record, record->target, reached});
     waits.emplace_back(delegated->parts.back(), streams);
   }
   delegated->job = std::move(job);
@@ -133,36 +137,57 @@ void Dispatcher::Watch(WatchedStep step) {
 bool Dispatcher::IsBlocked(size_t index) const {
   const auto shares = [&](const std::unique_ptr<DelegatedJob>& earlier) {
     return std::ranges::any_of(earlier->parts, [&](const DelegatedJob::Part& a) {
-      return std::ranges::any_of(jobs_[index]->parts, [&](const DelegatedJob::Part& b) {
-        return a.comm == b.comm;
-      });
+      return std::ranges::any_of(jobs_[index]->parts,
+                                 [&](const DelegatedJob::Part& b) { return a.comm == b.comm; });
     });
   };
   return std::any_of(jobs_.begin(), jobs_.begin() + static_cast<std::ptrdiff_t>(index), shares);
 }
 
+NcclResult Dispatcher::Run(DelegatedJob* delegated) {
+  for (const DelegatedJob::Part& part : delegated->parts) {
+    Device& device = part.comm->device();
+    device.Select(part.comm->ordinal());
+    // Now, not earlier: what the job's streams wait for themselves is on this stream by now.
+    for (Event event : part.reached) {
+      if (device.WaitEvent(part.comm->helper_stream(), event) != CINCH_OK) {
+        return kNcclUnhandledCudaError;
+      }
+    }
+  }
+  return RunJob(delegated->job, false, true, this);
+}
+
 bool Dispatcher::TryRun(DelegatedJob* delegated) {
-  const bool aborted = std::ranges::any_of(
-      delegated->parts, [](const DelegatedJob::Part& part) { return part.comm->aborted.load(); });
+  const auto aborted = [](const DelegatedJob::Part& part) { return part.comm->aborted.load(); };
+  const bool dropped = std::ranges::any_of(delegated->parts, aborted);
   NcclResult result = kNcclSystemError;
-  if (!aborted) {
+  for (const DelegatedJob::Part& part : delegated->parts) {
+    guard_.Enter(part.comm.get(), &part.record->flag, part.target);
+  }
+  if (!dropped) {
     const Locks locks = LockAll(CommunicatorsOf(delegated->job));
-    if (!IsDecided(delegated->job)) return false;
-    result = RunJob(delegated->job, false, true, this);
+    if (!IsDecided(delegated->job)) {
+      guard_.Leave();
+      return false;
+    }
+    result = Run(delegated);
   }
   for (const DelegatedJob::Part& part : delegated->parts) {
     Device& device = part.comm->device();
     device.Select(part.comm->ordinal());
     const bool enqueued =
-        result == kNcclSuccess && device.SetFlag(part.comm->helper_stream(), &part.record->flag,
-                                                 part.target) == CINCH_OK;
+        result == kNcclSuccess &&
+        device.SetFlag(part.comm->helper_stream(), &part.record->flag, part.target) == CINCH_OK;
     if (!enqueued) {
-      if (!aborted) part.comm->error.store(result == kNcclSuccess ? kNcclSystemError : result);
+      if (!dropped) part.comm->error.store(result == kNcclSuccess ? kNcclSystemError : result);
       __atomic_store_n(&part.record->flag, part.target, __ATOMIC_RELEASE);
     }
+    for (Event event : part.reached) device.DestroyEvent(event);
     part.comm->RecycleLater(part.record);
     part.comm->queued.fetch_sub(1);
   }
+  guard_.Leave();
   return true;
 }
 
@@ -189,6 +214,13 @@ bool Dispatcher::RunDelegated() {
   return any;
 }
 
+void Dispatcher::Advance(Repair* repair, bool* settled) {
+  const bool guarded = repair->NeedsDevice();
+  if (guarded) guard_.Enter(repair->comm().get(), &repair->record()->flag, repair->target());
+  *settled = repair->Advance();
+  if (guarded) guard_.Leave();
+}
+
 bool Dispatcher::Poll() {
   bool any = false;
   std::unique_lock lock(mutex_);
@@ -198,7 +230,8 @@ bool Dispatcher::Poll() {
       Repair* repair = steps.front().get();
       const std::shared_ptr<Communicator> comm = repair->comm();
       lock.unlock();
-      bool settled = repair->Advance();
+      bool settled = false;
+      Advance(repair, &settled);
       if (!settled && comm->aborted.load()) {
         repair->GiveUp();
         settled = true;

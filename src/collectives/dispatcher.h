@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "collectives/guard.h"
 #include "collectives/job.h"
 #include "collectives/repair.h"
 
@@ -25,9 +26,10 @@ class Dispatcher : public Watcher {
   ~Dispatcher() override;
 
   /// Enqueues a job of admitted operations: at once if it is decided and nothing of its
-  /// communicators waits, else later, while its streams wait for flags. Never waits for the device
-  /// or for a peer. `group_is_open` as RunJob has it; a delegated job leaves the caller's group to
-  /// the caller's operations that are in it already, and ends it.
+  /// communicators waits, else later, while its streams wait for flags. Before it comes to that it
+  /// waits a moment for what would decide it (CommunicatorOptions). `group_is_open` as RunJob has
+  /// it; a delegated job leaves the caller's group to the caller's operations that are in it
+  /// already, and ends it.
   [[nodiscard]] NcclResult Submit(Job job, bool group_is_open);
 
   void Watch(WatchedStep step) override;
@@ -45,6 +47,8 @@ class Dispatcher : public Watcher {
       std::shared_ptr<Communicator> comm;
       StepRecord* record;
       uint32_t target;
+      /// Where the streams were when the application made the call.
+      std::vector<Event> reached;
     };
     std::vector<Part> parts;
   };
@@ -57,7 +61,10 @@ class Dispatcher : public Watcher {
   bool Poll();
   [[nodiscard]] bool IsBlocked(size_t index) const;
   bool TryRun(DelegatedJob* delegated);
+  [[nodiscard]] NcclResult Run(DelegatedJob* delegated);
+  void Advance(Repair* repair, bool* settled);
 
+  Guard guard_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::unique_ptr<DelegatedJob>> jobs_;

@@ -21,7 +21,9 @@ class Runner {
  private:
   JobPart& PartOf(Communicator* comm, Stream stream);
   NcclResult RunSteps(bool group_is_open, Watcher* watcher);
-  NcclResult Exchange(size_t index, bool group_is_open);
+  using Post = NcclResult (JobPart::*)(size_t) const;
+  NcclResult PostGroup(Post post, size_t index, bool group_is_open) const;
+  NcclResult Exchange(size_t index, bool group_is_open) const;
 
   const Job& job_;
   bool on_helper_streams_;
@@ -55,16 +57,25 @@ NcclResult Failed(Status status) {
   return status == CINCH_ERROR_DEVICE ? kNcclUnhandledCudaError : kNcclSystemError;
 }
 
-NcclResult Runner::Exchange(size_t index, bool group_is_open) {
+NcclResult Runner::PostGroup(Post post, size_t index, bool group_is_open) const {
   const NcclApi& api = parts_.front().comm()->api();
   NcclResult result = group_is_open ? kNcclSuccess : api.group_start();
   if (result != kNcclSuccess) return result;
   for (const JobPart& part : parts_) {
-    if (result == kNcclSuccess) result = part.PostWires(index);
+    if (result == kNcclSuccess) result = (part.*post)(index);
   }
   // Closed in any case; the group has an error of its own then.
   const NcclResult ended = api.group_end();
   return result != kNcclSuccess ? result : ended;
+}
+
+NcclResult Runner::Exchange(size_t index, bool group_is_open) const {
+  const NcclResult result = PostGroup(&JobPart::PostWires, index, group_is_open);
+  const bool shadowed = std::ranges::any_of(
+      parts_, [index](const JobPart& part) { return part.HasShadowWires(index); });
+  if (result != kNcclSuccess || !shadowed) return result;
+  // A group of its own: in which order NCCL launches the communicators of one group is not known.
+  return PostGroup(&JobPart::PostShadowWires, index, false);
 }
 
 NcclResult Runner::RunSteps(bool group_is_open, Watcher* watcher) {
@@ -130,8 +141,7 @@ std::vector<Communicator*> CommunicatorsOf(const Job& job) {
   for (const Operation& operation : job.operations) comms.push_back(operation.comm);
   for (const Job::OwnCopy& copy : job.copies) comms.push_back(copy.comm);
   std::ranges::sort(comms);
-  const auto rest = std::ranges::unique(comms);
-  comms.erase(rest.begin(), rest.end());
+  comms.erase(std::unique(comms.begin(), comms.end()), comms.end());
   return comms;
 }
 

@@ -38,7 +38,7 @@ Status JobPart::Lower(const Operation& operation, bool lone) {
   }
   lowering.decision = key->decision();
   while (KeyRecord* used = key->TakeUsedRecord()) comm_->Recycle(used);
-  if (operation.ticket.carrier) {
+  if (key->IsCarrier(operation.ticket.index)) {
     const size_t records = operation.kind == Kind::kAllReduce ? 2 : 1;
     for (size_t i = 0; i < records; ++i) {
       lowering.records[i] = comm_->NewKeyRecord();
@@ -53,6 +53,7 @@ Status JobPart::Lower(const Operation& operation, bool lone) {
     timed_compressed_ = lowering.decision.compressed;
   }
   comm_->counters().operations.fetch_add(1, std::memory_order_relaxed);
+  if (KeyHistory::IsFirst(operation.ticket.index)) PrepareRepairs(operation, &plan_.At(0));
   if (lowering.decision.compressed) {
     comm_->counters().compressed_operations.fetch_add(1, std::memory_order_relaxed);
     LowerCompressed(lowering);
@@ -97,7 +98,11 @@ Status JobPart::JoinStreams(bool entering) const {
 Status JobPart::Begin() {
   CINCH_RETURN_IF_ERROR(JoinStreams(true));
   if (timed_key_ != nullptr) timing_ = comm_->StartTiming(stream_);
-  for (const LocalCopy& copy : own_copies_) {
+  return CINCH_OK;
+}
+
+Status JobPart::CopyOwn(const std::vector<LocalCopy>& copies) const {
+  for (const LocalCopy& copy : copies) {
     CINCH_RETURN_IF_ERROR(comm_->device().Copy(stream_, copy.destination.In(nullptr),
                                                copy.source.In(nullptr), copy.bytes));
   }
@@ -125,10 +130,6 @@ Status JobPart::EncodeStep(const Step& step) {
   staged_ = true;
   CINCH_RETURN_IF_ERROR(
       comm_->Reserve(stream_, step.staging_bytes, Items(step), InputBytes(step), &staging_));
-  for (const LocalCopy& copy : step.copies) {
-    CINCH_RETURN_IF_ERROR(device.Copy(stream_, copy.destination.In(staging_),
-                                      copy.source.In(staging_), copy.bytes));
-  }
   Count(step);
   if (step.out.empty()) return CINCH_OK;
   return device.Encode(stream_, comm_->workspace(), ResolveOut(step, staging_), ResolveUses(step));
@@ -147,9 +148,8 @@ void JobPart::Count(const Step& step) const {
   comm_->counters().wire_bytes.fetch_add(wire, std::memory_order_relaxed);
 }
 
-NcclResult JobPart::PostWire(const Wire& wire) const {
+NcclResult JobPart::PostWire(const Wire& wire, NcclComm nccl) const {
   const NcclApi& api = comm_->api();
-  NcclComm nccl = comm_->nccl();
   const void* send = wire.send.In(staging_);
   void* receive = wire.receive.In(staging_);
   switch (wire.type) {
@@ -173,7 +173,20 @@ NcclResult JobPart::PostWire(const Wire& wire) const {
 NcclResult JobPart::PostWires(size_t index) const {
   if (index >= plan_.steps.size()) return kNcclSuccess;
   for (const Wire& wire : plan_.steps[index].wires) {
-    const NcclResult result = PostWire(wire);
+    const NcclResult result = PostWire(wire, comm_->nccl());
+    if (result != kNcclSuccess) return result;
+  }
+  return kNcclSuccess;
+}
+
+bool JobPart::HasShadowWires(size_t index) const {
+  return index < plan_.steps.size() && !plan_.steps[index].shadow_wires.empty();
+}
+
+NcclResult JobPart::PostShadowWires(size_t index) const {
+  if (!HasShadowWires(index)) return kNcclSuccess;
+  for (const Wire& wire : plan_.steps[index].shadow_wires) {
+    const NcclResult result = PostWire(wire, comm_->shadow());
     if (result != kNcclSuccess) return result;
   }
   return kNcclSuccess;
@@ -183,6 +196,9 @@ Status JobPart::AfterWires(size_t index, Watcher* watcher) {
   if (index >= plan_.steps.size()) return CINCH_OK;
   const SelectedDevice selected(comm_);
   Step& step = plan_.steps[index];
+  // Not before NCCL has taken the group: an error must leave the application's memory alone.
+  if (index == 0) CINCH_RETURN_IF_ERROR(CopyOwn(own_copies_));
+  CINCH_RETURN_IF_ERROR(CopyOwn(step.copies));
   if (step.staging_bytes != 0) CINCH_RETURN_IF_ERROR(DecodeStep(&step, watcher));
   CINCH_RETURN_IF_ERROR(Reduce(step));
   return index + 1 == plan_.steps.size() ? End() : CINCH_OK;
@@ -221,9 +237,12 @@ Status JobPart::Reduce(const Step& step) const {
   for (const PlannedReduction& planned : step.reductions) {
     std::vector<const void*> sources;
     for (const Place& source : planned.sources) sources.push_back(source.In(staging_));
-    const Reduction reduction{sources.data(),   static_cast<uint32_t>(sources.size()),
-                              planned.output.In(staging_), planned.elements,
-                              planned.dtype,    planned.scale};
+    const Reduction reduction{sources.data(),
+                              static_cast<uint32_t>(sources.size()),
+                              planned.output.In(staging_),
+                              planned.elements,
+                              planned.dtype,
+                              planned.scale};
     CINCH_RETURN_IF_ERROR(comm_->device().Reduce(stream_, reduction));
   }
   return CINCH_OK;

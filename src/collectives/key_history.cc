@@ -2,21 +2,35 @@
 #include "collectives/key_history.h"
 
 #include <algorithm>
-#include <iterator>
+#include <functional>
+#include <vector>
 
 namespace cinch::collectives {
 namespace {
 
-// Carriers come densely at first, so that a short job gains too, then rarely, with a lag that hosts
-// do not normally run ahead.
-constexpr uint64_t kFirstCarriers[] = {0, 2, 6, 16};
-constexpr uint64_t kFirstCountsFrom[] = {2, 6, 16, 48};
-constexpr uint64_t kCarrierDistance = 64;
-constexpr uint64_t kCarrierLag = 48;
-// How often what was slower, or did not compress, is tried again.
-constexpr uint64_t kRetryDistance = 512;
+// At first little is known and soon wanted; later hosts may run far ahead of their GPUs, and nobody
+// should have to wait for what counts.
+struct Lag {
+  uint64_t end;  // of the indices it is for
+  uint64_t operations;
+};
+constexpr Lag kLags[] = {{4, 4}, {24, 8}};
+constexpr uint64_t kSteadyLag = 48;
+// Plain operations that are sampled.
+constexpr uint64_t kFirstSamples = 4;
+constexpr uint64_t kSampleDistance = 64;
+// How often what was slower is tried again.
+constexpr uint64_t kRetryDistance = 256;
 // More than this is not worth coding (15/16).
 constexpr uint64_t kMaxUsefulRatio = kRatioOne / 16 * 15;
+// What is remembered: so many operations back.
+constexpr uint64_t kWindow = 64;
+// A frame that does not fit costs about as much as sending the message again, and more risk.
+constexpr uint64_t kOverflowPenalty = kRatioOne;
+// Timings that it takes to be believed.
+constexpr uint32_t kPaceSamples = 3;
+// From fewer samples, slots are made a little larger (1/32).
+constexpr size_t kFewSamples = 8;
 
 uint32_t LoadReady(const KeyRecord* record) {
   // The device writes it, with everything before it.
@@ -31,22 +45,20 @@ uint64_t PerMebibyte(double seconds, uint64_t bytes) {
 
 }  // namespace
 
-bool KeyHistory::IsCarrier(uint64_t index) {
-  if (index >= kCarrierDistance) return index % kCarrierDistance == 0;
-  return std::ranges::find(kFirstCarriers, index) != std::end(kFirstCarriers);
+bool KeyHistory::IsCarrier(uint64_t index) const {
+  return decision().compressed || index < kFirstSamples || index % kSampleDistance == 0;
 }
 
 uint64_t KeyHistory::CountsFrom(uint64_t index) {
-  if (index >= kCarrierDistance) return index + kCarrierLag;
-  return kFirstCountsFrom[std::ranges::find(kFirstCarriers, index) - std::begin(kFirstCarriers)];
+  for (const Lag& lag : kLags) {
+    if (index < lag.end) return index + lag.operations;
+  }
+  return index + kSteadyLag;
 }
 
 bool KeyHistory::IsTimed(uint64_t index) { return index < 16 || index % 16 < 2; }
 
-Ticket KeyHistory::Take() {
-  const uint64_t index = count_++;
-  return {index, IsCarrier(index)};
-}
+Ticket KeyHistory::Take() { return {count_++}; }
 
 void KeyHistory::Attach(const Ticket& ticket, KeyRecord* first, KeyRecord* second) {
   pending_.push_back({ticket.index, {first, second}});
@@ -80,11 +92,37 @@ void KeyHistory::Apply(const Pending& pending) {
     compressed = std::max(compressed, record->compressed_nanoseconds);
     used_.push_back(record);
   }
+  while (!window_.empty() && window_.front().index + kWindow < pending.index) window_.pop_front();
+  window_.push_back({pending.index, ratio});
+  uint64_t cost = 0;
+  decision_.ratio = BestRatio(&cost);
+  if (window_.size() < kFewSamples) decision_.ratio += decision_.ratio / 32;
   const bool retry = pending.index % kRetryDistance == 0;
   const bool known = raw != 0 && compressed != 0 && !retry;
-  decision_.ratio = ratio;
-  decision_.compressed = mode_ == PolicyMode::kCompressed ||
-                         (ratio <= kMaxUsefulRatio && (!known || compressed < raw));
+  decision_.compressed =
+      mode_ == PolicyMode::kCompressed || (cost <= kMaxUsefulRatio && (!known || compressed < raw));
+}
+
+// Of the kept fractions that occurred, the one for which slots would have cost least: its own size
+// for every operation, plus the rest and the penalty for those that would not have fitted.
+uint64_t KeyHistory::BestRatio(uint64_t* average_cost) const {
+  std::vector<uint64_t> ratios;
+  for (const Sample& sample : window_) ratios.push_back(sample.ratio);
+  std::ranges::sort(ratios, std::greater<>());
+  uint64_t best = ratios.front();
+  uint64_t best_cost = best * ratios.size();
+  uint64_t above = 0;  // sum of the ratios before i
+  for (size_t i = 0; i < ratios.size(); ++i) {
+    const uint64_t rest = above - i * ratios[i];
+    const uint64_t cost = ratios[i] * ratios.size() + rest + i * kOverflowPenalty;
+    if (cost < best_cost) {
+      best = ratios[i];
+      best_cost = cost;
+    }
+    above += ratios[i];
+  }
+  *average_cost = best_cost / ratios.size();
+  return best;
 }
 
 KeyRecord* KeyHistory::TakeUsedRecord() {
@@ -95,11 +133,16 @@ KeyRecord* KeyHistory::TakeUsedRecord() {
 }
 
 void KeyHistory::AddTiming(bool compressed, double seconds, uint64_t bytes) {
-  const uint64_t sample = PerMebibyte(seconds, bytes);
-  uint64_t& best = compressed ? compressed_nanoseconds_ : raw_nanoseconds_;
+  (compressed ? compressed_ : raw_).Add(PerMebibyte(seconds, bytes));
+}
+
+uint64_t KeyHistory::Pace::Nanoseconds() const { return samples >= kPaceSamples ? best : 0; }
+
+void KeyHistory::Pace::Add(uint64_t sample) {
   // The fastest counts: what is above it is mostly waiting for other ranks. It fades, so that a
   // link that slows down is noticed.
-  best = best == 0 ? sample : std::min(best + best / 64, sample);
+  best = samples == 0 ? sample : std::min(best + best / 64, sample);
+  ++samples;
 }
 
 }  // namespace cinch::collectives

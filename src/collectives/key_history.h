@@ -22,7 +22,6 @@ struct Decision {
 /// An operation's place in its key's history.
 struct Ticket {
   uint64_t index = 0;
-  bool carrier = false;  ///< Its headers are combined and count later.
 };
 
 class KeyHistory {
@@ -37,6 +36,10 @@ class KeyHistory {
   [[nodiscard]] bool Ready(uint64_t index);
   [[nodiscard]] Decision decision() const;
 
+  /// Whether operation `index`, which is decided, is a carrier: its headers are combined and count
+  /// later. All compressed ones are; of the others, which need a sample for it, only some.
+  [[nodiscard]] bool IsCarrier(uint64_t index) const;
+
   /// The records that operation `ticket.index`, a carrier, is going to fill; called in order of the
   /// indices, before anything asks for an index at which they count. `second` may be null.
   void Attach(const Ticket& ticket, KeyRecord* first, KeyRecord* second);
@@ -46,12 +49,15 @@ class KeyHistory {
 
   /// What this rank measured; goes into its next headers.
   void AddTiming(bool compressed, double seconds, uint64_t bytes);
-  [[nodiscard]] uint64_t raw_nanoseconds() const { return raw_nanoseconds_; }
-  [[nodiscard]] uint64_t compressed_nanoseconds() const { return compressed_nanoseconds_; }
+  /// The fastest lately, for a MiB; 0 until there are enough of them.
+  [[nodiscard]] uint64_t raw_nanoseconds() const { return raw_.Nanoseconds(); }
+  [[nodiscard]] uint64_t compressed_nanoseconds() const { return compressed_.Nanoseconds(); }
+
+  /// Whether operation `index` also prepares the way of repairs.
+  [[nodiscard]] static bool IsFirst(uint64_t index) { return index == 0; }
 
   /// From which operation on the carrier `index` counts.
   [[nodiscard]] static uint64_t CountsFrom(uint64_t index);
-  [[nodiscard]] static bool IsCarrier(uint64_t index);
   /// Whether operation `index` should be timed: not all, since events cost.
   [[nodiscard]] static bool IsTimed(uint64_t index);
 
@@ -61,15 +67,29 @@ class KeyHistory {
     KeyRecord* records[2];
   };
 
+  /// The first operations of a kind pay for connections and memory, so that one alone says nothing.
+  struct Pace {
+    uint64_t best = 0;
+    uint32_t samples = 0;
+    [[nodiscard]] uint64_t Nanoseconds() const;
+    void Add(uint64_t sample);
+  };
+  struct Sample {
+    uint64_t index;
+    uint64_t ratio;
+  };
+
   void Apply(const Pending& pending);
+  [[nodiscard]] uint64_t BestRatio(uint64_t* average_cost) const;
 
   PolicyMode mode_;
   uint64_t count_ = 0;
   Decision decision_;
+  std::deque<Sample> window_;
   std::deque<Pending> pending_;
   std::deque<KeyRecord*> used_;
-  uint64_t raw_nanoseconds_ = 0;
-  uint64_t compressed_nanoseconds_ = 0;
+  Pace raw_;
+  Pace compressed_;
 };
 
 }  // namespace cinch::collectives

@@ -46,8 +46,8 @@ struct Operation {
 /// 0 for values that are not ncclDataType_t.
 [[nodiscard]] size_t NcclDtypeBytes(int dtype);
 
-/// As what the codec should look at elements of an ncclDataType_t. Bytes may hold anything: bucketing
-/// hides what they are.
+/// As what the codec should look at elements of an ncclDataType_t. Bytes may hold anything:
+/// bucketing hides what they are.
 [[nodiscard]] cinch_dtype CodecDtype(int dtype);
 
 /// False for integers, of which nothing is known that a float codec could use.

@@ -11,13 +11,12 @@ void AddShardExchange(const Lowering& lowering, const ShardExchange& exchange, S
   const Operation& operation = lowering.operation;
   const Communicator& comm = *operation.comm;
   const uint64_t element = NcclDtypeBytes(operation.dtype);
-  PlannedReduction reduction{{},
-                             exchange.output,
-                             exchange.own_bytes / element,
-                             operation.dtype,
-                             operation.reduction == kNcclAverage
-                                 ? 1.0F / static_cast<float>(comm.ranks())
-                                 : 1.0F};
+  PlannedReduction reduction{
+      {},
+      exchange.output,
+      exchange.own_bytes / element,
+      operation.dtype,
+      operation.reduction == kNcclAverage ? 1.0F / static_cast<float>(comm.ranks()) : 1.0F};
   const uint64_t own_wire = WireBytes(exchange.own_bytes, lowering.decision.ratio);
   for (int peer = 0; peer < comm.ranks(); ++peer) {
     const ShardPiece piece = exchange.pieces[static_cast<size_t>(peer)];
@@ -36,8 +35,7 @@ void AddShardExchange(const Lowering& lowering, const ShardExchange& exchange, S
       const Place slot = step->Stage(own_wire);
       const Place decoded = step->Stage(exchange.own_bytes);
       step->wires.push_back({Wire::Type::kReceive, {}, slot, own_wire, peer, {}});
-      step->in.push_back(
-          {slot, own_wire, decoded, exchange.own_bytes, exchange.use, false, peer});
+      step->in.push_back({slot, own_wire, decoded, exchange.own_bytes, exchange.use, false, peer});
       reduction.sources.push_back(decoded);
     }
   }

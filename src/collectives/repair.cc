@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/repair.h"
 
+#include <map>
+
 #include "base/log.h"
 #include "base/status.h"
+#include "collectives/pinned_pages.h"
 
 namespace cinch::collectives {
 namespace {
+
+constexpr size_t kHeadersInPage = kPinnedPageBytes / sizeof(SlotHeader);
 
 uint32_t Load(const uint32_t* word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
 
@@ -17,7 +22,7 @@ uint64_t MissingBytes(const SlotHeader& header, uint64_t wire_bytes) {
 
 bool IsSane(const SlotHeader& header, uint64_t bytes) {
   return header.magic == kSlotMagic && header.version == kSlotVersion &&
-         header.original_bytes == bytes && header.frame_bytes <= cinch_compress_bound(bytes);
+         header.original_bytes == bytes && header.frame_bytes <= format::FrameBound(bytes);
 }
 
 }  // namespace
@@ -25,7 +30,7 @@ bool IsSane(const SlotHeader& header, uint64_t bytes) {
 Repair::~Repair() {
   Device& device = step_.comm->device();
   if (headers_read_ != nullptr) device.DestroyEvent(headers_read_);
-  if (headers_ != nullptr) device.FreePinned(headers_);
+  for (void* page : header_pages_) ReturnPinnedPage(&device, page, PageUse::kHeaders);
 }
 
 void Repair::GiveUp() { __atomic_store_n(&step_.record->flag, target_, __ATOMIC_RELEASE); }
@@ -40,6 +45,13 @@ void Repair::Fail(NcclResult error, const char* what) {
   Log(LogLevel::kError, "rank {} of {}: {}", comm.rank(), comm.ranks(), what);
   comm.error.store(error);
   GiveUp();
+}
+
+bool Repair::NeedsDevice() const {
+  if (phase_ == Phase::kReadingHeaders) return true;
+  const StepRecord* record = step_.record;
+  return phase_ == Phase::kWatching && Load(&record->outcome_target) == target_ &&
+         static_cast<Outcome>(Load(&record->outcome)) == Outcome::kOverflow;
 }
 
 bool Repair::Advance() {
@@ -66,26 +78,37 @@ bool Repair::Advance() {
   return Settle();
 }
 
+SlotHeader* Repair::Header(size_t index) const {
+  return static_cast<SlotHeader*>(header_pages_[index / kHeadersInPage]) + index % kHeadersInPage;
+}
+
 Status Repair::ReadHeaders() {
   Communicator& comm = *step_.comm;
   Device& device = comm.device();
   device.Select(comm.ordinal());
-  const Step& step = step_.step;
-  void* memory = nullptr;
-  const uint64_t slots = step.out.size() + step.in.size();
-  CINCH_RETURN_IF_ERROR(device.AllocatePinned(slots * sizeof(SlotHeader), &memory));
-  headers_ = static_cast<SlotHeader*>(memory);
   CINCH_RETURN_IF_ERROR(device.CreateEvent(&headers_read_));
-  SlotHeader* header = headers_;
-  for (const Outgoing& out : step.out) {
-    CINCH_RETURN_IF_ERROR(device.Copy(comm.helper_stream(), header++, out.slot.In(step_.staging),
-                                      sizeof(SlotHeader)));
-  }
-  for (const Incoming& in : step.in) {
-    CINCH_RETURN_IF_ERROR(device.Copy(comm.helper_stream(), header++, in.slot.In(step_.staging),
-                                      sizeof(SlotHeader)));
+  std::vector<const uint8_t*> slots;
+  for (const Outgoing& out : step_.step.out) slots.push_back(out.slot.In(step_.staging));
+  for (const Incoming& in : step_.step.in) slots.push_back(in.slot.In(step_.staging));
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (i % kHeadersInPage == 0) {
+      header_pages_.push_back(TakePinnedPage(&device, PageUse::kHeaders));
+      if (header_pages_.back() == nullptr) return CINCH_ERROR_OUT_OF_MEMORY;
+    }
+    CINCH_RETURN_IF_ERROR(
+        device.Copy(comm.helper_stream(), Header(i), slots[i], sizeof(SlotHeader)));
   }
   return device.RecordEvent(headers_read_, comm.helper_stream());
+}
+
+uint64_t Repair::MissingOut(size_t index) const {
+  const Outgoing& out = step_.step.out[index];
+  return out.sampled ? 0 : MissingBytes(*Header(index), out.wire_bytes);
+}
+
+uint64_t Repair::MissingIn(size_t index) const {
+  const Incoming& in = step_.step.in[index];
+  return in.header_only ? 0 : MissingBytes(*Header(step_.step.out.size() + index), in.wire_bytes);
 }
 
 Status Repair::PlaceFrames(std::vector<uint8_t*>* frames, std::vector<WholeFrame>* whole) {
@@ -93,8 +116,8 @@ Status Repair::PlaceFrames(std::vector<uint8_t*>* frames, std::vector<WholeFrame
   Device& device = comm.device();
   for (size_t i = 0; i < step_.step.in.size(); ++i) {
     const Incoming& in = step_.step.in[i];
-    const SlotHeader& header = InHeader(i);
-    if (in.header_only || MissingBytes(header, in.wire_bytes) == 0) continue;
+    if (MissingIn(i) == 0) continue;
+    const SlotHeader& header = *Header(step_.step.out.size() + i);
     if (!IsSane(header, in.bytes)) return CINCH_ERROR_PROTOCOL;
     void* memory = nullptr;
     CINCH_RETURN_IF_ERROR(device.Allocate(comm.helper_stream(), header.frame_bytes, &memory));
@@ -108,30 +131,55 @@ Status Repair::PlaceFrames(std::vector<uint8_t*>* frames, std::vector<WholeFrame
   return CINCH_OK;
 }
 
-NcclResult Repair::PostEnds(const std::vector<uint8_t*>& frames) {
+NcclResult Repair::PostPairs(const std::vector<uint8_t*>& frames) {
   Communicator& comm = *step_.comm;
   const NcclApi& api = comm.api();
-  const auto send_to = [&](const Outgoing& out, uint64_t missing, int peer) {
-    const uint8_t* end = out.slot.In(step_.staging) + out.wire_bytes;
-    return api.send(end, missing, kNcclUint8, peer, comm.shadow(), comm.helper_stream());
-  };
-  NcclResult result = api.group_start();
+  NcclResult result = kNcclSuccess;
   for (size_t i = 0; i < step_.step.out.size(); ++i) {
     const Outgoing& out = step_.step.out[i];
-    const uint64_t missing = out.sampled ? 0 : MissingBytes(OutHeader(i), out.wire_bytes);
-    if (missing == 0) continue;
-    for (int peer = 0; peer < comm.ranks(); ++peer) {
-      const bool meant = out.peer == kAllPeers ? peer != comm.rank() : peer == out.peer;
-      if (meant && result == kNcclSuccess) result = send_to(out, missing, peer);
-    }
+    if (out.peer == kAllPeers || MissingOut(i) == 0 || result != kNcclSuccess) continue;
+    const uint8_t* end = out.slot.In(step_.staging) + out.wire_bytes;
+    result =
+        api.send(end, MissingOut(i), kNcclUint8, out.peer, comm.shadow(), comm.helper_stream());
   }
   for (size_t i = 0; i < frames.size(); ++i) {
-    if (frames[i] == nullptr || result != kNcclSuccess) continue;
     const Incoming& in = step_.step.in[i];
-    result = api.receive(frames[i] + in.wire_bytes - sizeof(SlotHeader),
-                         MissingBytes(InHeader(i), in.wire_bytes), kNcclUint8, in.peer,
-                         comm.shadow(), comm.helper_stream());
+    if (in.for_all || MissingIn(i) == 0 || result != kNcclSuccess) continue;
+    result = api.receive(frames[i] + in.wire_bytes - sizeof(SlotHeader), MissingIn(i), kNcclUint8,
+                         in.peer, comm.shadow(), comm.helper_stream());
   }
+  return result;
+}
+
+NcclResult Repair::PostBroadcasts(const std::vector<uint8_t*>& frames) {
+  Communicator& comm = *step_.comm;
+  // In the order of operations and ranks, which is the same everywhere.
+  std::map<std::pair<uint32_t, int>, std::pair<uint8_t*, uint64_t>> ends;
+  for (size_t i = 0; i < step_.step.out.size(); ++i) {
+    const Outgoing& out = step_.step.out[i];
+    if (out.peer != kAllPeers || MissingOut(i) == 0) continue;
+    ends[{out.use, comm.rank()}] = {out.slot.In(step_.staging) + out.wire_bytes, MissingOut(i)};
+  }
+  for (size_t i = 0; i < frames.size(); ++i) {
+    const Incoming& in = step_.step.in[i];
+    if (!in.for_all || MissingIn(i) == 0) continue;
+    ends[{in.use, in.peer}] = {frames[i] + in.wire_bytes - sizeof(SlotHeader), MissingIn(i)};
+  }
+  NcclResult result = kNcclSuccess;
+  for (const auto& [root, end] : ends) {
+    if (result != kNcclSuccess) break;
+    result = comm.api().broadcast(end.first, end.first, end.second, kNcclUint8, root.second,
+                                  comm.shadow(), comm.helper_stream());
+  }
+  return result;
+}
+
+NcclResult Repair::PostEnds(const std::vector<uint8_t*>& frames) {
+  const NcclApi& api = step_.comm->api();
+  NcclResult result = api.group_start();
+  if (result != kNcclSuccess) return result;
+  result = PostBroadcasts(frames);
+  if (result == kNcclSuccess) result = PostPairs(frames);
   const NcclResult ended = api.group_end();
   return result != kNcclSuccess ? result : ended;
 }

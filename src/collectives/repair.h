@@ -19,10 +19,15 @@ class Repair {
 
   [[nodiscard]] const std::shared_ptr<Communicator>& comm() const { return step_.comm; }
 
+  /// Whether Advance may have to call the device's driver, which others can hold up.
+  [[nodiscard]] bool NeedsDevice() const;
   /// Goes on without waiting; true when the step is settled.
   bool Advance();
   /// Lets the stream go on, whatever it finds.
   void GiveUp();
+  /// The flag that the stream waits for.
+  [[nodiscard]] StepRecord* record() const { return step_.record; }
+  [[nodiscard]] uint32_t target() const { return target_; }
 
  private:
   enum class Phase { kWatching, kReadingHeaders, kReceivingEnds };
@@ -32,16 +37,17 @@ class Repair {
   [[nodiscard]] Status ReadHeaders();
   [[nodiscard]] NcclResult ExchangeEnds();
   [[nodiscard]] NcclResult PostEnds(const std::vector<uint8_t*>& frames);
+  [[nodiscard]] NcclResult PostPairs(const std::vector<uint8_t*>& frames);
+  [[nodiscard]] NcclResult PostBroadcasts(const std::vector<uint8_t*>& frames);
+  [[nodiscard]] uint64_t MissingOut(size_t index) const;
+  [[nodiscard]] uint64_t MissingIn(size_t index) const;
   [[nodiscard]] Status PlaceFrames(std::vector<uint8_t*>* frames, std::vector<WholeFrame>* whole);
-  [[nodiscard]] const SlotHeader& OutHeader(size_t index) const { return headers_[index]; }
-  [[nodiscard]] const SlotHeader& InHeader(size_t index) const {
-    return headers_[step_.step.out.size() + index];
-  }
+  [[nodiscard]] SlotHeader* Header(size_t index) const;
 
   WatchedStep step_;
   uint32_t target_;
   Phase phase_ = Phase::kWatching;
-  SlotHeader* headers_ = nullptr;
+  std::vector<void*> header_pages_;
   Event headers_read_ = nullptr;
 };
 

@@ -33,8 +33,7 @@ void LowerReceive(const Lowering& lowering, Plan* plan) {
     const uint32_t use = AddUse(lowering, index == 0 ? lowering.records[0] : nullptr, &step);
     const Place slot = step.Stage(wire);
     step.wires.push_back({Wire::Type::kReceive, {}, slot, wire, operation.peer, {}});
-    step.in.push_back(
-        {slot, wire, User(operation.receive, at), bytes, use, false, operation.peer});
+    step.in.push_back({slot, wire, User(operation.receive, at), bytes, use, false, operation.peer});
   }
 }
 

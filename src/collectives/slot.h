@@ -14,14 +14,14 @@ inline constexpr uint32_t kSlotVersion = 1;
 /// Kept fractions are counted in these: 65536 is 1.
 inline constexpr uint64_t kRatioOne = 65536;
 
-/// What a sender says of its part in an operation. Ratio and times cover all that this rank sends in
-/// the operation, so that ranks which combine every rank's header get the same answer.
+/// What a sender says of its part in an operation. Ratio and times cover all that this rank sends
+/// in the operation, so that ranks which combine every rank's header get the same answer.
 struct SlotHeader {
   uint32_t magic;
   uint32_t version;
   uint64_t original_bytes;
-  uint64_t frame_bytes;  ///< 0 when the header travels alone.
-  uint64_t ratio;        ///< Largest kept fraction of the sender's frames, rounded up.
+  uint64_t frame_bytes;             ///< 0 when the header travels alone.
+  uint64_t ratio;                   ///< Largest kept fraction of the sender's frames, rounded up.
   uint64_t raw_nanoseconds;         ///< For a MiB, plain; 0 = not measured yet.
   uint64_t compressed_nanoseconds;  ///< For a MiB, compressed; 0 = not measured yet.
   uint64_t reserved[2];
@@ -40,9 +40,9 @@ static_assert(sizeof(KeyRecord) == 32);
 
 enum class Outcome : uint32_t { kPending = 0, kGood = 1, kOverflow = 2, kCorrupt = 3 };
 
-/// Pinned memory: how a step's decoding went, and the flag that its stream waits for. A record is used
-/// again and again, each time with a larger target, so that it never takes back what a stream may not
-/// have seen yet.
+/// Pinned memory: how a step's decoding went, and the flag that its stream waits for. A record is
+/// used again and again, each time with a larger target, so that it never takes back what a stream
+/// may not have seen yet.
 struct StepRecord {
   uint32_t flag;            ///< Equal to target: the stream may go on.
   uint32_t target;          ///< Of this use; the host's.

@@ -47,6 +47,7 @@ struct Incoming {
   uint32_t use;
   bool header_only;
   int peer;
+  bool for_all = false;  ///< Every rank gets what `peer` sent.
 };
 
 struct Wire {
@@ -82,6 +83,7 @@ struct Step {
   std::vector<Outgoing> out;
   std::vector<Incoming> in;
   std::vector<Wire> wires;
+  std::vector<Wire> shadow_wires;  ///< On the shadow communicator, in a group after the other one.
   std::vector<LocalCopy> copies;
   std::vector<PlannedReduction> reductions;
   std::vector<Use> uses;

@@ -43,7 +43,10 @@ TEST(Config, EverySettingIsRead) {
                                             {"CINCH_LISTEN", "::1"},
                                             {"CINCH_TIMEOUT", "2.5"},
                                             {"CINCH_LINK_GBPS", "0.5"},
-                                            {"CINCH_SEGMENT_BYTES", "256KiB"}});
+                                            {"CINCH_SEGMENT_BYTES", "256KiB"},
+                                            {"CINCH_NCCL_LIB", "/opt/libnccl.so.2"},
+                                            {"CINCH_COLLECTIVES_MIN_BYTES", "2M"},
+                                            {"CINCH_NCCL_REPORT", "stderr"}});
   EXPECT_TRUE(reading.problems.empty());
   EXPECT_EQ(reading.config.log_level, LogLevel::kDebug);
   EXPECT_EQ(reading.config.threads, 3U);
@@ -56,6 +59,9 @@ TEST(Config, EverySettingIsRead) {
   EXPECT_EQ(reading.config.timeout_seconds, 2.5);
   EXPECT_EQ(reading.config.link_gbps, 0.5);
   EXPECT_EQ(reading.config.segment_bytes, 256U << 10);
+  EXPECT_EQ(reading.config.nccl_library, "/opt/libnccl.so.2");
+  EXPECT_EQ(reading.config.collectives_min_bytes, 2U << 20);
+  EXPECT_EQ(reading.config.nccl_report, "stderr");
   EXPECT_EQ(reading.is_set, std::vector<bool>(ConfigFields().size(), true))
       << "a setting is missing from this test";
 }

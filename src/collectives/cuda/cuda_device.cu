@@ -29,10 +29,33 @@ using WaitValue = CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned int);
 WaitValue FindWaitValue() {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found{};
-  const cudaError_t error = cudaGetDriverEntryPointByVersion(
-      "cuStreamWaitValue32", &function, 12000, cudaEnableDefault, &found);
+  const cudaError_t error = cudaGetDriverEntryPointByVersion("cuStreamWaitValue32", &function,
+                                                             12000, cudaEnableDefault, &found);
   if (error != cudaSuccess || found != cudaDriverEntryPointSuccess) return nullptr;
   return reinterpret_cast<WaitValue>(function);
+}
+
+/// Loads every kernel of this file for the current device. A kernel that is loaded later waits for
+/// the whole device, and may be needed to let a stream of it go on.
+Status LoadKernels() {
+  const void* const kernels[] = {
+      reinterpret_cast<const void*>(&CombineRatios),
+      reinterpret_cast<const void*>(&WriteHeaders),
+      reinterpret_cast<const void*>(&StartSums),
+      reinterpret_cast<const void*>(&ReadHeaders),
+      reinterpret_cast<const void*>(&CheckResults),
+      reinterpret_cast<const void*>(&WriteKeyRecords),
+      reinterpret_cast<const void*>(&WriteStepRecord),
+      reinterpret_cast<const void*>(&WriteFlag),
+      reinterpret_cast<const void*>(&ReduceKernel<float>),
+      reinterpret_cast<const void*>(&ReduceKernel<__half>),
+      reinterpret_cast<const void*>(&ReduceKernel<__nv_bfloat16>),
+  };
+  for (const void* kernel : kernels) {
+    cudaFuncAttributes attributes{};
+    CINCH_RETURN_IF_ERROR(Check(cudaFuncGetAttributes(&attributes, kernel)));
+  }
+  return CINCH_OK;
 }
 
 /// The parts of a workspace.
@@ -71,8 +94,7 @@ template <typename Entry, typename Launch>
 Status ForLists(const std::vector<Entry>& entries, const Launch& launch) {
   for (size_t at = 0; at < entries.size(); at += kMaxSlotsPerLaunch) {
     EntryList<Entry> list{};
-    list.count = static_cast<uint32_t>(
-        std::min<size_t>(kMaxSlotsPerLaunch, entries.size() - at));
+    list.count = static_cast<uint32_t>(std::min<size_t>(kMaxSlotsPerLaunch, entries.size() - at));
     list.first = static_cast<uint32_t>(at);
     std::copy_n(entries.begin() + static_cast<std::ptrdiff_t>(at), list.count, list.entries);
     launch(list);
@@ -114,7 +136,7 @@ void AddItems(const OutSlot& out, std::vector<cinch_cuda_item>* items, EncodedSl
   slot->sampled = out.sampled ? 1 : 0;
   const uint64_t length = out.sampled ? SampleSliceLength(out.bytes) : out.bytes;
   slot->coded_bytes = length * slot->result_count;
-  const uint64_t capacity = AlignUp(cinch_compress_bound(length), 256);
+  const uint64_t capacity = AlignUp(format::FrameBound(length), 256);
   // Slices begin where blocks and elements do.
   const uint64_t distance = out.bytes / slot->result_count / 256 * 256;
   uint8_t* frames = out.slot + sizeof(SlotHeader);
@@ -144,8 +166,8 @@ cudaError_t LaunchReduce(cudaStream_t stream, const Reduction& reduction) {
   const auto blocks = static_cast<uint32_t>(
       std::clamp<uint64_t>((threads + kReduceThreads - 1) / kReduceThreads, 1, kMaxBlocks));
   ReduceKernel<Element><<<blocks, kReduceThreads, 0, stream>>>(
-      sources, reduction.source_count, static_cast<Element*>(reduction.output),
-      reduction.elements, vectors, reduction.scale);
+      sources, reduction.source_count, static_cast<Element*>(reduction.output), reduction.elements,
+      vectors, reduction.scale);
   return cudaGetLastError();
 }
 
@@ -182,6 +204,7 @@ class RealDevice final : public Device {
     cudaStream_t created = nullptr;
     if (wait_value_ == nullptr) wait_value_ = FindWaitValue();
     if (wait_value_ == nullptr) return CINCH_ERROR_UNSUPPORTED;
+    CINCH_RETURN_IF_ERROR(LoadKernels());
     int least = 0;
     int greatest = 0;
     CINCH_RETURN_IF_ERROR(Check(cudaDeviceGetStreamPriorityRange(&least, &greatest)));
@@ -217,20 +240,19 @@ class RealDevice final : public Device {
   }
   double SecondsBetween(Event start, Event stop) override {
     float milliseconds = 0;
-    const cudaError_t error = cudaEventElapsedTime(
-        &milliseconds, static_cast<cudaEvent_t>(start), static_cast<cudaEvent_t>(stop));
+    const cudaError_t error = cudaEventElapsedTime(&milliseconds, static_cast<cudaEvent_t>(start),
+                                                   static_cast<cudaEvent_t>(stop));
     return Check(error) == CINCH_OK ? static_cast<double>(milliseconds) * 1e-3 : 0;
   }
 
   Status Copy(Stream stream, void* destination, const void* source, uint64_t bytes) override {
-    return Check(
-        cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDefault, Cuda(stream)));
+    return Check(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDefault, Cuda(stream)));
   }
   Status WaitFlag(Stream stream, uint32_t* flag, uint32_t value) override {
     // Pinned memory has the same address on both sides.
     const auto address = reinterpret_cast<CUdeviceptr>(flag);
-    const CUresult result = wait_value_(reinterpret_cast<CUstream>(stream), address, value,
-                                        CU_STREAM_WAIT_VALUE_GEQ);
+    const CUresult result =
+        wait_value_(reinterpret_cast<CUstream>(stream), address, value, CU_STREAM_WAIT_VALUE_GEQ);
     return result == CUDA_SUCCESS ? CINCH_OK : CINCH_ERROR_DEVICE;
   }
   Status SetFlag(Stream stream, uint32_t* flag, uint32_t value) override {
@@ -312,8 +334,8 @@ Status RealDevice::Decode(Stream stream, const Workspace& workspace, std::span<c
   }));
   if (items != 0) {
     const cinch_cuda_options options = Options(stream, false);
-    CINCH_RETURN_IF_ERROR(cinch_cuda_decompress_batch(&options, layout.items, items,
-                                                      layout.results, &layout.scratch));
+    CINCH_RETURN_IF_ERROR(cinch_cuda_decompress_batch(&options, layout.items, items, layout.results,
+                                                      &layout.scratch));
     CheckResults<<<1, kSlotThreads, 0, Cuda(stream)>>>(layout.items, layout.results, items,
                                                        layout.state);
     CINCH_RETURN_IF_ERROR(Check(cudaGetLastError()));
@@ -338,16 +360,15 @@ Status RealDevice::DecodeWhole(Stream stream, const Workspace& workspace,
     item.output_capacity_bytes = frame.bytes;
     items.push_back(item);
   }
-  CINCH_RETURN_IF_ERROR(
-      Check(cudaMemsetAsync(layout.state, 0, sizeof(StepState), Cuda(stream))));
+  CINCH_RETURN_IF_ERROR(Check(cudaMemsetAsync(layout.state, 0, sizeof(StepState), Cuda(stream))));
   if (!items.empty()) {
     const cinch_cuda_options options = Options(stream, true);
     CINCH_RETURN_IF_ERROR(cinch_cuda_decompress_batch(&options, items.data(), items.size(),
                                                       layout.results, &layout.scratch));
     // The items as the check wants them: what ReadHeaders left for these had nothing to decode.
-    CINCH_RETURN_IF_ERROR(Check(cudaMemcpyAsync(layout.items, items.data(),
-                                                items.size() * sizeof(cinch_cuda_item),
-                                                cudaMemcpyHostToDevice, Cuda(stream))));
+    CINCH_RETURN_IF_ERROR(
+        Check(cudaMemcpyAsync(layout.items, items.data(), items.size() * sizeof(cinch_cuda_item),
+                              cudaMemcpyHostToDevice, Cuda(stream))));
     CheckResults<<<1, kSlotThreads, 0, Cuda(stream)>>>(
         layout.items, layout.results, static_cast<uint32_t>(items.size()), layout.state);
     CINCH_RETURN_IF_ERROR(Check(cudaGetLastError()));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file slot_kernels.cuh
-/// The small kernels around the codec's: they turn its results into headers, headers into its items,
-/// and its results into what the host reads. Each is one thread block; descriptions come as
+/// The small kernels around the codec's: they turn its results into headers, headers into its
+/// items, and its results into what the host reads. Each is one thread block; descriptions come as
 /// parameters, kMaxSlotsPerLaunch at a time.
 #pragma once
 
@@ -170,8 +170,9 @@ __global__ void __launch_bounds__(kSlotThreads)
   }
 }
 
-/// Lets the stream go on when everything is good, and tells the host in any case. The flag pairs with
-/// the stream's wait; outcome_target, written after the outcome, with the host's acquiring load.
+/// Lets the stream go on when everything is good, and tells the host in any case. The flag pairs
+/// with the stream's wait; outcome_target, written after the outcome, with the host's acquiring
+/// load.
 __global__ void WriteStepRecord(const StepState* state, StepRecord* record, uint32_t target) {
   const Outcome outcome = state->errors[1] != 0   ? Outcome::kCorrupt
                           : state->errors[0] != 0 ? Outcome::kOverflow

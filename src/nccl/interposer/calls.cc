@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions that carry NCCL's own names. Signatures are those of nccl.h; the opaque types and
-// enumerations are passed as what they are on the wire of the ABI. NOLINTBEGIN(readability-identifier-naming)
+// enumerations are passed as what they are on the wire of the ABI.
+// NOLINTBEGIN(readability-identifier-naming)
 #include <cstring>
 
 #include "nccl/interposer/real_library.h"
@@ -63,8 +64,8 @@ CINCH_NCCL_API NcclResult ncclAllGather(const void* send, void* receive, size_t 
 
 CINCH_NCCL_API NcclResult ncclAllReduce(const void* send, void* receive, size_t count, int dtype,
                                         int reduction, NcclComm comm, void* stream) {
-  return CallData(
-      comm, {Kind::kAllReduce, nullptr, send, receive, count, dtype, reduction, 0, stream});
+  return CallData(comm,
+                  {Kind::kAllReduce, nullptr, send, receive, count, dtype, reduction, 0, stream});
 }
 
 CINCH_NCCL_API NcclResult ncclAlltoAll(const void* send, void* receive, size_t count, int dtype,
@@ -94,13 +95,12 @@ CINCH_NCCL_API NcclResult ncclScatter(const void* send, void* receive, size_t co
 
 CINCH_NCCL_API NcclResult ncclReduce(const void* send, void* receive, size_t count, int dtype,
                                      int reduction, int root, NcclComm comm, void* stream) {
-  return CallData(
-      comm, {Kind::kReduce, nullptr, send, receive, count, dtype, reduction, root, stream});
+  return CallData(comm,
+                  {Kind::kReduce, nullptr, send, receive, count, dtype, reduction, root, stream});
 }
 
 CINCH_NCCL_API NcclResult ncclReduceScatter(const void* send, void* receive, size_t count,
-                                            int dtype, int reduction, NcclComm comm,
-                                            void* stream) {
+                                            int dtype, int reduction, NcclComm comm, void* stream) {
   return CallData(
       comm, {Kind::kReduceScatter, nullptr, send, receive, count, dtype, reduction, 0, stream});
 }
@@ -159,8 +159,8 @@ CINCH_NCCL_API NcclResult ncclCommInitRankScalable(NcclComm* comm, int ranks, in
 CINCH_NCCL_API NcclResult ncclCommInitAll(NcclComm* comms, int count, const int* devices) {
   const NcclResult result = CallReal("ncclCommInitAll", comms, count, devices);
   if (result != kNcclSuccess) return result;
-  std::vector<NcclComm*> made;
-  for (int i = 0; i < count; ++i) made.push_back(comms + i);
+  std::vector<NcclComm*> made(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) made[static_cast<size_t>(i)] = comms + i;
   Shim::Get().AfterInit(result, made);
   return result;
 }

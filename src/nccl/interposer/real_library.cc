@@ -15,9 +15,9 @@
 namespace cinch::nccl {
 namespace {
 
-constexpr const char* kSystemFolders[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib",
-                                          "/usr/local/lib", "/usr/local/cuda/lib64",
-                                          "/usr/local/nccl/lib"};
+constexpr const char* kSystemFolders[] = {
+    "/usr/lib/x86_64-linux-gnu", "/usr/lib64",         "/usr/lib", "/usr/local/lib",
+    "/usr/local/cuda/lib64",     "/usr/local/nccl/lib"};
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int kOpenFlags = RTLD_NOW | RTLD_GLOBAL;  // the sanitizers refuse RTLD_DEEPBIND
 #else

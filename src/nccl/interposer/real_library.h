@@ -20,8 +20,8 @@ struct RealLibrary {
 /// the libraries that the process has loaded, and the system's directories.
 [[nodiscard]] std::vector<std::string> RealLibraryCandidates();
 
-/// Opens the first candidate that is not this library, once a process. Never fails loudly: without a
-/// library every call returns an error. Thread-safe.
+/// Opens the first candidate that is not this library, once a process. Never fails loudly: without
+/// a library every call returns an error. Thread-safe.
 [[nodiscard]] const RealLibrary& TheRealLibrary();
 
 /// For tests: takes `path` from now on; before anything has used the real library.

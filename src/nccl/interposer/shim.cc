@@ -19,7 +19,6 @@ namespace {
 using collectives::Communicator;
 using collectives::Job;
 using collectives::Kind;
-using collectives::kNcclInProgress;
 using collectives::kNcclSuccess;
 using collectives::NcclComm;
 using collectives::NcclResult;
@@ -41,6 +40,7 @@ Shim* MakeShim() {
   ShimSettings settings;
   settings.options.policy = config.policy;
   settings.options.min_bytes = config.collectives_min_bytes;
+  settings.options.timeout_seconds = config.timeout_seconds;
   settings.report = config.nccl_report;
   return new Shim(TheRealLibrary().api, collectives::CudaDevice(), std::move(settings));
 }
@@ -53,10 +53,12 @@ bool LooksValid(const Operation& operation) {
   if (operation.peer < 0 || operation.peer >= comm.ranks()) return false;
   if (operation.count == 0) return true;
   const bool root = operation.peer == comm.rank();
-  const bool sends = operation.kind != Kind::kReceive &&
-                     ((operation.kind != Kind::kBroadcast && operation.kind != Kind::kScatter) || root);
-  const bool receives = operation.kind != Kind::kSend &&
-                        ((operation.kind != Kind::kReduce && operation.kind != Kind::kGather) || root);
+  const bool sends =
+      operation.kind != Kind::kReceive &&
+      ((operation.kind != Kind::kBroadcast && operation.kind != Kind::kScatter) || root);
+  const bool receives =
+      operation.kind != Kind::kSend &&
+      ((operation.kind != Kind::kReduce && operation.kind != Kind::kGather) || root);
   return (!sends || operation.send != nullptr) && (!receives || operation.receive != nullptr);
 }
 
@@ -110,6 +112,7 @@ void Shim::AfterInit(NcclResult result, std::vector<NcclComm*> comms) {
     return;
   }
   std::vector<NcclComm> made;
+  made.reserve(comms.size());
   for (NcclComm* comm : comms) made.push_back(*comm);
   Adopt(made);
 }
@@ -137,8 +140,8 @@ void Shim::Adopt(const std::vector<NcclComm>& comms) {
     return;
   }
   for (size_t i = 0; i < large.size(); ++i) {
-    auto comm = std::make_shared<Communicator>(api_, device_, large[i], shadows[i],
-                                               settings_.options);
+    auto comm =
+        std::make_shared<Communicator>(api_, device_, large[i], shadows[i], settings_.options);
     const std::unique_lock lock(mutex_);
     comms_[large[i]] = std::move(comm);
   }
@@ -250,15 +253,13 @@ void Shim::AddToReport(Communicator& comm) {
   const collectives::Counters& counters = comm.counters();
   const uint64_t original = counters.original_bytes.load();
   const uint64_t wire = counters.wire_bytes.load();
-  const double kept =
-      original == 0 ? 1 : static_cast<double>(wire) / static_cast<double>(original);
+  const double kept = original == 0 ? 1 : static_cast<double>(wire) / static_cast<double>(original);
   finished_ += fmt::format(
       "cinch: pid {} rank {}/{}: {} operations could be compressed, {} were; {:.1f} MB sent as "
       "{:.1f} MB (kept {:.3f}); {} frames did not fit, {} jobs were enqueued later\n",
       getpid(), comm.rank(), comm.ranks(), counters.operations.load(),
       counters.compressed_operations.load(), static_cast<double>(original) / 1e6,
-      static_cast<double>(wire) / 1e6, kept, counters.overflows.load(),
-      counters.delegated.load());
+      static_cast<double>(wire) / 1e6, kept, counters.overflows.load(), counters.delegated.load());
 }
 
 std::string Shim::Report() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file shim.h
-/// What stands between an application's NCCL calls and NCCL: knows the communicators, collects groups
-/// and hands what may be compressed to the collectives.
+/// What stands between an application's NCCL calls and NCCL: knows the communicators, collects
+/// groups and hands what may be compressed to the collectives.
 #pragma once
 
 #include <memory>

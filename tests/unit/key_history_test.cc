@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/key_history.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <random>
+
+namespace cinch::collectives {
+namespace {
+
+/// Takes `count` operations, answering each carrier at once.
+Decision RunOperations(KeyHistory* history, uint64_t count, uint64_t ratio,
+                       std::deque<KeyRecord>* records) {
+  for (uint64_t i = 0; i < count; ++i) {
+    const Ticket ticket = history->Take();
+    EXPECT_TRUE(history->Ready(ticket.index));
+    if (!history->IsCarrier(ticket.index)) continue;
+    KeyRecord& record = records->emplace_back();
+    record = {1, 0, ratio, history->raw_nanoseconds(), history->compressed_nanoseconds()};
+    history->Attach(ticket, &record, nullptr);
+  }
+  return history->decision();
+}
+
+/// Plain is faster.
+void AddTimings(KeyHistory* history) {
+  for (int i = 0; i < 4; ++i) {
+    history->AddTiming(false, 1e-3, 1 << 20);
+    history->AddTiming(true, 2e-3, 1 << 20);
+  }
+}
+
+TEST(KeyHistory, OneSlowTimingSaysNothing) {
+  KeyHistory history(PolicyMode::kAuto);
+  std::deque<KeyRecord> records;
+  for (int i = 0; i < 4; ++i) history.AddTiming(false, 1e-3, 1 << 20);
+  history.AddTiming(true, 1, 1 << 20);
+  EXPECT_TRUE(RunOperations(&history, 20, kRatioOne / 2, &records).compressed);
+}
+
+TEST(KeyHistory, StartsPlainAndCompressesOnceTheRatioIsKnown) {
+  KeyHistory history(PolicyMode::kAuto);
+  std::deque<KeyRecord> records;
+  EXPECT_FALSE(history.decision().compressed);
+  const Decision decision = RunOperations(&history, 5, kRatioOne * 2 / 3, &records);
+  EXPECT_TRUE(decision.compressed);
+  // With a margin, as little is known.
+  EXPECT_GE(decision.ratio, kRatioOne * 2 / 3);
+  EXPECT_LE(decision.ratio, kRatioOne * 2 / 3 + kRatioOne / 20);
+}
+
+TEST(KeyHistory, LeavesIncompressibleDataPlain) {
+  KeyHistory history(PolicyMode::kAuto);
+  std::deque<KeyRecord> records;
+  EXPECT_FALSE(RunOperations(&history, 1000, kRatioOne, &records).compressed);
+}
+
+TEST(KeyHistory, GoesBackToPlainWhenThatWasFaster) {
+  KeyHistory history(PolicyMode::kAuto);
+  std::deque<KeyRecord> records;
+  AddTimings(&history);
+  EXPECT_FALSE(RunOperations(&history, 20, kRatioOne / 2, &records).compressed);
+}
+
+TEST(KeyHistory, TriesAgainWhatWasSlower) {
+  KeyHistory history(PolicyMode::kAuto);
+  std::deque<KeyRecord> records;
+  AddTimings(&history);
+  bool compressed_later = false;
+  for (int i = 0; i < 2000; ++i) {
+    if (RunOperations(&history, 1, kRatioOne / 2, &records).compressed && i > 100)
+      compressed_later = true;
+  }
+  EXPECT_TRUE(compressed_later);
+}
+
+TEST(KeyHistory, PinnedCompressesFromTheStartInSlotsForEverything) {
+  KeyHistory history(PolicyMode::kCompressed);
+  EXPECT_TRUE(history.decision().compressed);
+  EXPECT_GE(history.decision().ratio, kRatioOne);
+  std::deque<KeyRecord> records;
+  EXPECT_TRUE(RunOperations(&history, 500, kRatioOne, &records).compressed);
+}
+
+TEST(KeyHistory, IsNotReadyBeforeTheRecordIs) {
+  KeyHistory history(PolicyMode::kAuto);
+  KeyRecord record{};
+  const Ticket first = history.Take();
+  history.Attach(first, &record, nullptr);
+  const uint64_t counts_from = KeyHistory::CountsFrom(first.index);
+  for (uint64_t index = 1; index < counts_from; ++index) EXPECT_TRUE(history.Ready(index));
+  EXPECT_FALSE(history.Ready(counts_from));
+  record.ratio = kRatioOne / 2;
+  record.ready = 1;
+  EXPECT_TRUE(history.Ready(counts_from));
+  EXPECT_EQ(history.TakeUsedRecord(), &record);
+  EXPECT_EQ(history.TakeUsedRecord(), nullptr);
+}
+
+TEST(KeyHistory, WaitsForBothRecords) {
+  KeyHistory history(PolicyMode::kAuto);
+  KeyRecord first{1, 0, kRatioOne / 2, 0, 0};
+  KeyRecord second{};
+  history.Attach(history.Take(), &first, &second);
+  EXPECT_FALSE(history.Ready(KeyHistory::CountsFrom(0)));
+  second = {1, 0, kRatioOne / 4 * 3, 0, 0};
+  EXPECT_TRUE(history.Ready(KeyHistory::CountsFrom(0)));
+  EXPECT_GE(history.decision().ratio, kRatioOne / 4 * 3);
+}
+
+// What a rank decides must not depend on when it looks: one asks at once, the other as late as it
+// can.
+TEST(KeyHistory, DecidesAlikeHoweverLateItLearns) {
+  std::mt19937 random(7);
+  KeyHistory eager(PolicyMode::kAuto);
+  KeyHistory late(PolicyMode::kAuto);
+  struct Carrier {
+    uint64_t index;
+    KeyRecord eager;
+    KeyRecord late;
+  };
+  std::deque<Carrier> carriers;
+  size_t told = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const Ticket ticket = eager.Take();
+    ASSERT_EQ(late.Take().index, ticket.index);
+    ASSERT_TRUE(eager.Ready(ticket.index));
+    while (told < carriers.size() && KeyHistory::CountsFrom(carriers[told].index) <= ticket.index) {
+      carriers[told].late = carriers[told].eager;
+      ++told;
+    }
+    ASSERT_TRUE(late.Ready(ticket.index));
+    ASSERT_EQ(eager.decision().compressed, late.decision().compressed) << i;
+    ASSERT_EQ(eager.decision().ratio, late.decision().ratio) << i;
+    ASSERT_EQ(eager.IsCarrier(ticket.index), late.IsCarrier(ticket.index));
+    if (!eager.IsCarrier(ticket.index)) continue;
+    Carrier& carrier = carriers.emplace_back();
+    carrier.index = ticket.index;
+    carrier.eager = {1, 0, random() % kRatioOne, random() % 3, random() % 3};
+    eager.Attach(ticket, &carrier.eager, nullptr);
+    late.Attach(ticket, &carrier.late, nullptr);
+  }
+}
+
+TEST(KeyHistory, CarriersCountInTheirOrder) {
+  for (uint64_t index = 0; index < 1000; ++index) {
+    EXPECT_GT(KeyHistory::CountsFrom(index), index);
+    EXPECT_GT(KeyHistory::CountsFrom(index + 1), KeyHistory::CountsFrom(index));
+  }
+}
+
+TEST(KeyHistory, RareMisfitsDoNotMakeSlotsLarge) {
+  KeyHistory history(PolicyMode::kAuto);
+  std::deque<KeyRecord> records;
+  for (int i = 0; i < 300; ++i) {
+    RunOperations(&history, 1, i % 32 == 0 ? kRatioOne : kRatioOne / 2, &records);
+  }
+  EXPECT_TRUE(history.decision().compressed);
+  EXPECT_EQ(history.decision().ratio, kRatioOne / 2);
+}
+
+TEST(KeyHistory, FrequentMisfitsMakeSlotsLarger) {
+  KeyHistory history(PolicyMode::kAuto);
+  std::deque<KeyRecord> records;
+  for (int i = 0; i < 300; ++i) {
+    RunOperations(&history, 1, i % 3 == 0 ? kRatioOne / 4 * 3 : kRatioOne / 2, &records);
+  }
+  EXPECT_TRUE(history.decision().compressed);
+  EXPECT_EQ(history.decision().ratio, kRatioOne / 4 * 3);
+}
+
+}  // namespace
+}  // namespace cinch::collectives
