@@ -22,6 +22,7 @@ void AddInspect(CLI::App* app, Run* run);
 void AddBench(CLI::App* app, Run* run);
 void AddInfo(CLI::App* app, Run* run);
 void AddPlan(CLI::App* app, Run* run);
+void AddNcclCheck(CLI::App* app, Run* run);
 
 /// The two halves of `cinch bench`.
 void AddBenchCodec(CLI::App* bench, Run* run);

@@ -79,6 +79,7 @@ int Main(int argument_count, char** arguments) {
   AddBench(&app, &run);
   AddPlan(&app, &run);
   AddInfo(&app, &run);
+  AddNcclCheck(&app, &run);
   try {
     app.parse(argument_count, arguments);
   } catch (const CLI::ParseError& error) {

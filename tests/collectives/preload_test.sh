@@ -3,9 +3,9 @@
 # The interposer as a preloaded library: it does nothing to processes that do not use NCCL, answers
 # to the name by which NCCL is loaded, and exports what NCCL exports.
 #
-#   preload_test.sh INTERPOSER DOUBLE NAMES PYTHON
+#   preload_test.sh INTERPOSER DOUBLE NAMES PYTHON [CINCH]
 set -euo pipefail
-interposer=$1 double=$2 names=$3 python=$4
+interposer=$1 double=$2 names=$3 python=$4 tool=${5:-}
 
 fail() {
   echo "preload_test: $*" >&2
@@ -45,6 +45,12 @@ import ctypes, sys
 nccl = ctypes.CDLL(sys.argv[1])
 assert nccl.ncclGroupStart() == 5
 assert nccl.ncclGetVersion(ctypes.byref(ctypes.c_int())) == 5' "$interposer"
+
+if [[ -n $tool ]]; then
+  CINCH_NCCL_LIB=$double LD_PRELOAD=$interposer "$tool" nccl-check >/dev/null || fail "nccl-check says no"
+  ! CINCH_LOG=off CINCH_NCCL_LIB=/nonexistent LD_PRELOAD=$interposer "$tool" nccl-check >/dev/null 2>&1 ||
+    fail "nccl-check is content without NCCL"
+fi
 
 exported() { nm -D --defined-only "$1" | awk '$3 ~ /^p?nccl/ {print $3}' | sort -u; }
 
