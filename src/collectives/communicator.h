@@ -70,6 +70,12 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::atomic<uint32_t> queued{0};
   /// Steps whose outcome is not known yet.
   std::atomic<uint32_t> watched{0};
+  /// While positive, calls wait until what they enqueued is settled, if they are patient: frames
+  /// that do not fit are to be expected, and repairing them while the application's thread is here
+  /// cannot collide with what that thread asks of the driver.
+  std::atomic<int32_t> caution{0};
+  /// Set by a job that is to be waited for; under mutex().
+  bool wait_wanted = false;
   /// An error that ncclCommGetAsyncError reports from now on.
   std::atomic<NcclResult> error{kNcclSuccess};
   std::atomic<bool> aborted{false};

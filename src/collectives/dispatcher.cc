@@ -72,9 +72,16 @@ NcclResult Dispatcher::Submit(Job job, bool group_is_open) {
   const std::chrono::duration<double> patience(comms.front()->patience_seconds());
   const auto start = std::chrono::steady_clock::now();
   do {
-    const Locks locks = LockAll(comms);
+    Locks locks = LockAll(comms);
     if (std::ranges::any_of(comms, [](Communicator* comm) { return comm->queued != 0; })) break;
-    if (IsDecided(job)) return RunJob(job, group_is_open, false, this);
+    if (IsDecided(job)) {
+      const NcclResult result = RunJob(job, group_is_open, false, this);
+      const bool cautious = TakeCaution(comms);
+      locks.clear();
+      if (cautious && result == kNcclSuccess) WaitUntilSettled(comms);
+      return result;
+    }
+    locks.clear();
     std::this_thread::sleep_for(kPollInterval);
   } while (std::chrono::steady_clock::now() - start < patience);
   if (group_is_open) {
@@ -82,6 +89,26 @@ NcclResult Dispatcher::Submit(Job job, bool group_is_open) {
     if (result != kNcclSuccess) return result;
   }
   return Delegate(std::move(job));
+}
+
+bool Dispatcher::TakeCaution(const std::vector<Communicator*>& comms) {
+  bool cautious = false;
+  for (Communicator* comm : comms) {
+    cautious = cautious || comm->wait_wanted || comm->caution.load() > 0;
+    comm->wait_wanted = false;
+    if (comm->caution.load() > 0) comm->caution.fetch_sub(1);
+  }
+  return cautious;
+}
+
+void Dispatcher::WaitUntilSettled(const std::vector<Communicator*>& comms) {
+  const std::chrono::duration<double> patience(comms.front()->patience_seconds());
+  const auto start = std::chrono::steady_clock::now();
+  const auto pending = [](Communicator* comm) { return comm->watched.load() != 0; };
+  while (std::ranges::any_of(comms, pending)) {
+    if (std::chrono::steady_clock::now() - start > patience) return;
+    std::this_thread::sleep_for(kPollInterval);
+  }
 }
 
 NcclResult Dispatcher::Delegate(Job job) {

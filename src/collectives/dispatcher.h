@@ -54,6 +54,9 @@ class Dispatcher : public Watcher {
   };
 
   [[nodiscard]] NcclResult Delegate(Job job);
+  /// Whether somebody should wait until the job that was just enqueued is settled.
+  [[nodiscard]] static bool TakeCaution(const std::vector<Communicator*>& comms);
+  static void WaitUntilSettled(const std::vector<Communicator*>& comms);
   void Loop();
   void EnsureThread();
   /// Both true when anything happened.

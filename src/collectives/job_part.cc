@@ -56,6 +56,7 @@ Status JobPart::Lower(const Operation& operation, bool lone) {
   if (KeyHistory::IsFirst(operation.ticket.index)) PrepareRepairs(operation, &plan_.At(0));
   if (lowering.decision.compressed) {
     comm_->counters().compressed_operations.fetch_add(1, std::memory_order_relaxed);
+    if (key->TakeNovelty()) comm_->wait_wanted = true;
     LowerCompressed(lowering);
   } else {
     LowerPlain(lowering, &plan_);

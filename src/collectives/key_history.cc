@@ -15,7 +15,7 @@ struct Lag {
   uint64_t operations;
 };
 constexpr Lag kLags[] = {{4, 4}, {24, 8}};
-constexpr uint64_t kSteadyLag = 48;
+constexpr uint64_t kSteadyLag = 32;
 // Plain operations that are sampled.
 constexpr uint64_t kFirstSamples = 4;
 constexpr uint64_t kSampleDistance = 64;
@@ -24,7 +24,7 @@ constexpr uint64_t kRetryDistance = 256;
 // More than this is not worth coding (15/16).
 constexpr uint64_t kMaxUsefulRatio = kRatioOne / 16 * 15;
 // What is remembered: so many operations back.
-constexpr uint64_t kWindow = 64;
+constexpr uint64_t kWindow = 32;
 // A frame that does not fit costs about as much as sending the message again, and more risk.
 constexpr uint64_t kOverflowPenalty = kRatioOne;
 // Timings that it takes to be believed.

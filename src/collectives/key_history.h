@@ -44,6 +44,9 @@ class KeyHistory {
   /// indices, before anything asks for an index at which they count. `second` may be null.
   void Attach(const Ticket& ticket, KeyRecord* first, KeyRecord* second);
 
+  /// True for the first compressed operations: whether they fit is not known well yet.
+  [[nodiscard]] bool TakeNovelty() { return novelty_ != 0 && novelty_-- != 0; }
+
   /// A carrier's records whose content was taken over and that can be used again; null for none.
   [[nodiscard]] KeyRecord* TakeUsedRecord();
 
@@ -84,6 +87,7 @@ class KeyHistory {
 
   PolicyMode mode_;
   uint64_t count_ = 0;
+  uint32_t novelty_ = 16;
   Decision decision_;
   std::deque<Sample> window_;
   std::deque<Pending> pending_;

@@ -10,6 +10,8 @@
 namespace cinch::collectives {
 namespace {
 
+// After a frame that did not fit.
+constexpr int32_t kCautiousJobs = 64;
 constexpr size_t kHeadersInPage = kPinnedPageBytes / sizeof(SlotHeader);
 
 uint32_t Load(const uint32_t* word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
@@ -69,6 +71,7 @@ bool Repair::Advance() {
   if (outcome == Outcome::kGood) return Settle();
   if (outcome == Outcome::kOverflow && phase_ == Phase::kWatching) {
     step_.comm->counters().overflows.fetch_add(1, std::memory_order_relaxed);
+    step_.comm->caution.store(kCautiousJobs);
     phase_ = Phase::kReadingHeaders;
     if (ReadHeaders() == CINCH_OK) return false;
     Fail(kNcclUnhandledCudaError, "the headers of a step could not be read");
