@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GPU codec's speed and ratio by size, dtype, number of thread blocks and size of the items:
-// one line each, and the same as a line of JSON with --json.
+// one line each, and the same as a line of JSON with --json. With --quick, no case of 1 GB; with
+// --plain, without checksums; with a dtype's name and a number of megabytes, that case alone (for
+// profilers).
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <vector>
@@ -41,9 +44,24 @@ std::vector<Case> Cases(bool quick) {
   return cases;
 }
 
-bool Run(const Case& one, const std::vector<std::byte>& data, bool json) {
+struct Arguments {
+  bool json = false;
+  bool quick = false;
+  bool plain = false;
+  const char* dtype = nullptr;
+  uint64_t megabytes = 0;
+};
+
+bool IsChosen(const Case& one, const Arguments& arguments) {
+  if (arguments.dtype == nullptr) return true;
+  return std::strcmp(arguments.dtype, cinch_dtype_name(one.dtype)) == 0 &&
+         one.megabytes == arguments.megabytes && one.item_bytes == 0 && one.max_ctas == 0;
+}
+
+bool Run(const Case& one, const std::vector<std::byte>& data, const Arguments& arguments) {
   cinch_cuda_options options;
   cinch_cuda_options_init(&options);
+  options.checksum = arguments.plain ? 0 : 1;
   options.max_ctas = one.max_ctas;
   cinch_cuda_speed speed{};
   speed.struct_size = sizeof speed;
@@ -56,10 +74,11 @@ bool Run(const Case& one, const std::vector<std::byte>& data, bool json) {
   }
   const auto size = static_cast<double>(bytes);
   const char* format =
-      json ? "{\"dtype\": \"%s\", \"data\": \"%s\", \"megabytes\": %llu, \"item_bytes\": %llu, "
-             "\"max_ctas\": %u, \"copy_us\": %.2f, \"compress_us\": %.2f, \"decompress_us\": %.2f, "
-             "\"compress_tb_s\": %.4f, \"decompress_tb_s\": %.4f, \"kept\": %.5f}\n"
-           : "%-11s %-11s %5llu %8llu %5u  %8.2f %8.2f %8.2f  %7.4f %7.4f  %.5f\n";
+      arguments.json
+          ? "{\"dtype\": \"%s\", \"data\": \"%s\", \"megabytes\": %llu, \"item_bytes\": %llu, "
+            "\"max_ctas\": %u, \"copy_us\": %.2f, \"compress_us\": %.2f, \"decompress_us\": %.2f, "
+            "\"compress_tb_s\": %.4f, \"decompress_tb_s\": %.4f, \"kept\": %.5f}\n"
+          : "%-11s %-11s %5llu %8llu %5u  %8.2f %8.2f %8.2f  %7.4f %7.4f  %.5f\n";
   std::printf(format, cinch_dtype_name(one.dtype), cinch_dtype_name(one.data_dtype),
               static_cast<unsigned long long>(one.megabytes),
               static_cast<unsigned long long>(one.item_bytes), one.max_ctas,
@@ -74,19 +93,27 @@ bool Run(const Case& one, const std::vector<std::byte>& data, bool json) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool json = false;
-  bool quick = false;
+  Arguments arguments;
   for (int i = 1; i < argc; ++i) {
-    json |= std::strcmp(argv[i], "--json") == 0;
-    quick |= std::strcmp(argv[i], "--quick") == 0;
+    if (std::strcmp(argv[i], "--json") == 0) {
+      arguments.json = true;
+    } else if (std::strcmp(argv[i], "--quick") == 0) {
+      arguments.quick = true;
+    } else if (std::strcmp(argv[i], "--plain") == 0) {
+      arguments.plain = true;
+    } else if (i + 1 < argc) {
+      arguments.dtype = argv[i];
+      arguments.megabytes = std::strtoull(argv[++i], nullptr, 10);
+    }
   }
-  if (!json) {
+  if (!arguments.json) {
     std::printf("%-11s %-11s %5s %8s %5s  %8s %8s %8s  %7s %7s  %s\n", "dtype", "data", "MB",
                 "item", "CTAs", "copy us", "enc us", "dec us", "enc", "TB/s dec", "kept");
   }
   std::vector<std::byte> data;
   cinch_dtype made = CINCH_DTYPE_AUTO;
-  for (const Case& one : Cases(quick)) {
+  for (const Case& one : Cases(arguments.quick)) {
+    if (!IsChosen(one, arguments)) continue;
     const uint64_t bytes = one.megabytes << 20;
     if (made != one.data_dtype || data.size() < bytes) {
       data.resize(bytes);
@@ -97,7 +124,7 @@ int main(int argc, char** argv) {
       }
       made = one.data_dtype;
     }
-    if (!Run(one, data, json)) return 1;
+    if (!Run(one, data, arguments)) return 1;
   }
   return 0;
 }

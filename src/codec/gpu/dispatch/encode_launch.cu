@@ -4,6 +4,12 @@
 
 namespace cinch::codec::gpu {
 
+__global__ void __launch_bounds__(kEncodeTuning.threads, kEncodeTuning.min_ctas_per_sm)
+    EncodeKernel(const __grid_constant__ BatchParameters batch) {
+  extern __shared__ __align__(128) uint8_t shared_bytes[];
+  SyncEncodeBatch(batch, reinterpret_cast<EncodeShared*>(shared_bytes));
+}
+
 cudaError_t PrepareEncode(int* ctas_per_sm) {
   const cudaError_t error =
       cudaFuncSetAttribute(EncodeKernel, cudaFuncAttributeMaxDynamicSharedMemorySize,

@@ -1,227 +1,141 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file encode_kernel.cuh
-/// Compresses a batch: every thread block takes blocks in order, codes each into shared memory,
-/// finds its place and copies it there.
+/// Compresses a batch. encode_shared.cuh says who does what.
 #pragma once
 
 #include <cstdint>
 
 #include "codec/gpu/block/encode_block.cuh"
-#include "codec/gpu/block/fast_encode_block.cuh"
-#include "codec/gpu/kernels/errors.cuh"
-#include "codec/gpu/kernels/frame_head.cuh"
-#include "codec/gpu/kernels/look_back.cuh"
-#include "codec/gpu/kernels/progress.cuh"
-#include "codec/gpu/kernels/schedule.cuh"
-#include "codec/gpu/kernels/tally.cuh"
-#include "codec/gpu/tuning/tuning.cuh"
+#include "codec/gpu/kernels/encode_mover.cuh"
+#include "codec/gpu/kernels/encode_shared.cuh"
+#include "codec/gpu/kernels/encode_workers.cuh"
+#include "codec/gpu/kernels/place_scan.cuh"
 #include "codec/gpu/warp/team.cuh"
 
 namespace cinch::codec::gpu {
 
 using EncodeTeam = CtaTeam<kEncodeTuning.threads>;
 
-struct EncodeShared {
-  EncodeWorkspace workspace;
-  uint32_t selectors[256];  ///< CompactSelector of each byte of codes.
-  Schedule schedule;
-  uint32_t place_units;
-  bool placed;
-};
-
-/// A coded block and where it goes.
-struct PlacedBlock {
-  uint32_t block;
-  uint32_t units;
-  uint32_t place_units;
-  int32_t status;  ///< OK, or why it was not written.
-  uint64_t hash;
-};
-
-/// By one thread: the header, the index's padding and the result of an item whose blocks are all
-/// done.
-__device__ __forceinline__ void FinishFrame(const PlanItem& item, int32_t status,
-                                            uint64_t payload_bytes, uint64_t content_hash,
-                                            cinch_cuda_result* result) {
-  uint64_t output_bytes = 0;
-  if (status == CINCH_OK) {
-    const HeaderWords header = MakeHeaderWords(item, payload_bytes, content_hash);
-    for (uint32_t i = 0; i < kHeaderWords; i += 4) {
-      StoreAligned(item.output + 4 * i, Words4{{header.word[i], header.word[i + 1],
-                                                header.word[i + 2], header.word[i + 3]}});
-    }
-    const uint64_t payload_offset = format::PayloadOffset(item.blocks);
-    for (uint64_t at = sizeof(format::FrameHeader) + uint64_t{4} * item.blocks; at < payload_offset;
-         at += 4) {
-      StoreAligned<uint32_t>(item.output + at, 0);
-    }
-    output_bytes = payload_offset + payload_bytes;
-  }
-  *result = {output_bytes, static_cast<cinch_status>(status), 0};
-}
-
-/// Copies a staged payload to its place, if it fits. By all threads.
-__device__ __forceinline__ int32_t CopyPayload(const EncodeTeam& team, const PlanItem& item,
-                                               const PlacedBlock& placed,
-                                               const EncodeWorkspace& workspace) {
-  const uint64_t payload_offset = format::PayloadOffset(item.blocks);
-  const uint64_t end_units = uint64_t{placed.place_units} + placed.units;
-  if (end_units * format::kPayloadUnitBytes > item.capacity_bytes - payload_offset) {
-    return CINCH_ERROR_DESTINATION_TOO_SMALL;
-  }
-  uint8_t* to =
-      item.output + payload_offset + uint64_t{placed.place_units} * format::kPayloadUnitBytes;
-  CopyAs<Words4>(team, to, workspace.payload, placed.units * format::kPayloadUnitBytes);
-  if (team.thread() == 0) {
-    StoreAligned(item.output + sizeof(format::FrameHeader) + uint64_t{4} * placed.block,
-                 static_cast<uint32_t>(end_units));
-  }
-  return CINCH_OK;
-}
-
-__device__ __forceinline__ EncodeTask TaskOf(const PlanItem& item, uint32_t block) {
-  const uint64_t begin = uint64_t{block} * format::kBlockBytes;
-  return {item.input + begin, format::BlockLength(item.input_bytes, block),      item.dtype, block,
-          item.checksum != 0, item.base == nullptr ? nullptr : item.base + begin};
-}
-
-/// A tile that was loaded ahead of its turn.
-struct EarlyTile {
-  FastTile tile;
-  bool loaded;
-};
-
-/// Loads the tile of turn `turn`, if its block is one for the fast encoder.
-__device__ __forceinline__ void LoadEarly(const Schedule& schedule, uint32_t turn,
-                                          EarlyTile* early) {
-  const Unit& unit = schedule.units[turn % kRing];
-  const PlanItem& item = schedule.items[turn % kRing];
-  early->loaded = false;
-  if (unit.item == kNoItem || item.blocks == 0) return;
-  const EncodeTask task = TaskOf(item, unit.block);
-  if (task.base != nullptr || !IsForFastEncode(task)) return;
-  LoadTile(TileOf(task.bytes), &early->tile);
-  early->loaded = true;
-}
-
-/// Encodes the block at hand, on the fast path when its tile is loaded, which then loads the next
-/// one's.
-__device__ __forceinline__ EncodeResult SyncEncodeAny(const EncodeTask& task, uint32_t turn,
-                                                      EncodeShared* shared, EarlyTile* early) {
+/// By all threads: one block that is not for the fast path, or an item without blocks.
+__device__ __noinline__ void SyncEncodeAlone(const BatchParameters& batch, EncodeShared* shared,
+                                             uint32_t turn) {
   const EncodeTeam team;
-  EncodeWorkspace* workspace = &shared->workspace;
-  const bool fast = early->loaded;
-  early->loaded = false;
-  if (fast) {
-    uint64_t hash = 0;
-    const FastVerdict verdict = SyncFastPlan(task, &early->tile, workspace, &hash);
-    const auto checksum = static_cast<uint32_t>(hash);
-    if (verdict != FastVerdict::kDeclined) {
-      uint32_t payload_bytes = 0;
-      if (verdict == FastVerdict::kCascade) {
-        payload_bytes =
-            SyncFastCode(&early->tile, checksum, SharedAddress(shared->selectors), workspace,
-                         [&] { LoadEarly(shared->schedule, turn + 1, early); });
-      }
-      if (payload_bytes == 0) payload_bytes = SyncStore(team, task, checksum, workspace);
-      return {payload_bytes, hash};
+  const Unit& unit = shared->schedule.units[turn % kRing];
+  const PlanItem& item = shared->schedule.items[turn % kRing];
+  uint64_t* state = batch.scratch.block_states + unit.first_unit + unit.block;
+  const bool moves = team.warp() == kMoverWarp;
+  if (item.blocks == 0) {
+    if (moves && team.lane() == 0) {
+      StoreRelaxed(state, StateWord(shared->schedule.epoch, BlockStage::kOwn, 0));
+      FinishFrame(item, item.status, 0, 0, batch.results + unit.item);
     }
+    return;
   }
-  return SyncEncodeBlock(team, task, workspace);
-}
-
-/// Finds a coded block's place and copies it there. By all threads.
-__device__ __forceinline__ PlacedBlock SyncPlaceBlock(const BatchParameters& batch,
-                                                      const Unit& unit, const PlanItem& item,
-                                                      const EncodeResult& encoded,
-                                                      EncodeShared* shared) {
-  const EncodeTeam team;
+  auto* workspace = reinterpret_cast<EncodeWorkspace*>(shared->buffers);
+  const EncodeResult encoded = SyncEncodeBlock(team, TaskOf(item, unit.block), workspace);
   PlacedBlock placed{unit.block, encoded.payload_bytes / format::kPayloadUnitBytes, 0, CINCH_OK,
                      encoded.hash};
-  if (team.warp() == 0) {
-    uint32_t place_units = 0;
-    const bool found = WarpPlace(batch.scratch.block_states + unit.first_unit, unit.block,
-                                 placed.units, shared->schedule.epoch, &place_units);
+  if (moves) {
     if (team.lane() == 0) {
-      shared->placed = found;
-      shared->place_units = place_units;
+      StoreRelaxed(state, StateWord(shared->schedule.epoch, BlockStage::kOwn, placed.units));
+    }
+    __syncwarp();
+    PlaceFinder finder = shared->finder;
+    const bool found = WarpFindPlace(batch, unit, item.blocks, placed.units, shared->schedule.epoch,
+                                     &finder, &placed.place_units);
+    if (team.lane() == 0) {
+      shared->finder = finder;
+      shared->placed = found ? 1 : 0;
+      shared->place_units = placed.place_units;
     }
   }
   team.Sync();
   placed.place_units = shared->place_units;
-  placed.status =
-      shared->placed ? CopyPayload(team, item, placed, shared->workspace) : CINCH_ERROR_TIMEOUT;
-  // For the next block's fast path.
-  if (team.thread() < 256) shared->workspace.counts[team.thread()] = 0;
-  if (team.thread() == 0) shared->workspace.hash_sum = 0;
+  if (shared->placed == 0) {
+    placed.status = CINCH_ERROR_TIMEOUT;
+  } else if (!Fits(item, placed)) {
+    placed.status = CINCH_ERROR_DESTINATION_TOO_SMALL;
+  } else {
+    CopyAs<Words4>(team, DestinationOf(item, placed), workspace->payload, encoded.payload_bytes);
+  }
   team.Sync();
-  return placed;
+  if (moves && team.lane() == 0) AccountBlock(batch, shared, turn, placed);
 }
 
-/// One block from its bytes to its place in the frame. By all threads.
-__device__ __forceinline__ void SyncEncodeUnit(const BatchParameters& batch, uint32_t turn,
-                                               EncodeShared* shared, EarlyTile* early,
-                                               Tally* tally) {
-  const Unit& unit = shared->schedule.units[turn % kRing];
-  const PlanItem& item = shared->schedule.items[turn % kRing];
-  cinch_cuda_result* result = batch.results + unit.item;
-  if (item.blocks == 0) {
-    if (threadIdx.x == 0) FinishFrame(item, item.status, 0, 0, result);
-    return;
+/// By all threads: makes the phases ready for a session.
+__device__ __forceinline__ void SyncStartSession(EncodeShared* shared) {
+  if (threadIdx.x < kBuffers) {
+    const Turn turn{0, threadIdx.x, 0};
+    InitPhases(PhaseOf(*shared, turn, Phase::kFull), 1);
+    InitPhases(PhaseOf(*shared, turn, Phase::kPlanned), 1);
+    InitPhases(PhaseOf(*shared, turn, Phase::kTaken), kWorkers);
+    InitPhases(PhaseOf(*shared, turn, Phase::kListed), kWorkers);
+    InitPhases(PhaseOf(*shared, turn, Phase::kDone), 1);
   }
-  const EncodeResult encoded = SyncEncodeAny(TaskOf(item, unit.block), turn, shared, early);
-  const PlacedBlock placed = SyncPlaceBlock(batch, unit, item, encoded, shared);
-  if (threadIdx.x != 0) return;
-  ItemState* state = batch.scratch.states + unit.item;
-  uint64_t error_key = 0;
-  if (placed.status != CINCH_OK) {
-    error_key = ErrorKey(ErrorRank::kBlock, placed.block, placed.status);
-  } else if (batch.progress != nullptr) {
-    PublishBlock(item, unit.block, shared->schedule.epoch,
-                 batch.scratch.block_states + unit.first_unit, state, batch.progress + unit.item);
-  }
-  if (placed.block == item.blocks - 1) {
-    StoreRelaxed(&state->total_units, placed.place_units + placed.units);
-  }
-  tally->Add(error_key, placed.hash);
-  if (shared->schedule.units[(turn + 1) % kRing].item == unit.item) return;
-  ItemOutcome outcome;
-  if (!tally->Flush(item, state, &outcome)) return;
-  FinishFrame(item, outcome.status, uint64_t{outcome.total_units} * format::kPayloadUnitBytes,
-              outcome.hash_sum, result);
+  if (threadIdx.x == 0) shared->stops = 0;
+  __syncthreads();
 }
 
-__global__ void __launch_bounds__(kEncodeTuning.threads, kEncodeTuning.min_ctas_per_sm)
-    EncodeKernel(const __grid_constant__ BatchParameters batch) {
-  extern __shared__ __align__(128) uint8_t shared_bytes[];
-  auto* shared = reinterpret_cast<EncodeShared*>(shared_bytes);
-  Schedule* schedule = &shared->schedule;
-  if (!SyncStartSchedule<true>(batch, schedule)) return;
-  if (threadIdx.x < 256) {
-    shared->selectors[threadIdx.x] = CompactSelector(threadIdx.x);
-    shared->workspace.counts[threadIdx.x] = 0;
+/// By all threads: turns from `turn` on until one that is not for the fast path; returns that one.
+__device__ __forceinline__ uint32_t SyncRunSession(const BatchParameters& batch,
+                                                   EncodeShared* shared, uint32_t turn) {
+  SyncStartSession(shared);
+  const uint32_t warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0);
+  if (warp < kWorkers) {
+    RunWorker(shared, turn);
+  } else if (warp == kPlannerWarp) {
+    RunPlanner(shared, turn);
+  } else if (warp == kFinisherWarp) {
+    RunFinisher(batch, shared, turn);
+  } else {
+    RunMover(batch, shared, turn);
   }
-  if (threadIdx.x == 0) shared->workspace.hash_sum = 0;
-  // The last warp draws a unit's ticket two turns, and finds the unit one turn, before it is coded.
-  const bool takes = threadIdx.x / 32 == kEncodeTuning.threads / 32 - 1;
-  uint32_t ticket = 0;
-  if (takes) {
-    if (threadIdx.x % 32 == 0) ticket = TakeTicket(batch);
-    WarpResolve(batch, 0, ticket, schedule);
-    if (threadIdx.x % 32 == 0) ticket = TakeTicket(batch);
+  __syncthreads();
+  return shared->last_turn;
+}
+
+/// By the mover, once: what it knows at the start.
+__device__ __forceinline__ void StartMover(const BatchParameters& batch, bool scans,
+                                           EncodeShared* shared) {
+  if (threadIdx.x % 32 == 0) {
+    shared->finder = {scans, false};
+    shared->tally = Tally{};
   }
-  Tally tally;  // Thread 0's.
-  EarlyTile early;
-  early.loaded = false;
-  for (uint32_t turn = 0;; ++turn) {
-    __syncthreads();
-    if (schedule->units[turn % kRing].item == kNoItem) break;
-    if (!early.loaded) LoadEarly(*schedule, turn, &early);
-    if (takes) {
-      WarpResolve(batch, turn + 1, ticket, schedule);
-      if (threadIdx.x % 32 == 0) ticket = TakeTicket(batch);
+  MoverState mover{0, 0};
+  DrawTicket(batch, &mover);
+  ResolveNext(batch, shared, &mover);
+  if (threadIdx.x % 32 == 0) shared->mover = mover;
+  if (threadIdx.x % 32 == 0) {
+    // Dtypes of 8 bits need the room of a buffer for their lists.
+    const bool is_wide = shared->schedule.units[0].item == kNoItem ||
+                         format::TraitsOf(shared->schedule.items[0].dtype).element_bytes > 1;
+    shared->buffer_count = is_wide ? kBuffers : kBuffers - 1;
+  }
+}
+
+/// The whole launch, by all threads of every thread block.
+__device__ __forceinline__ void SyncEncodeBatch(const BatchParameters& batch,
+                                                EncodeShared* shared) {
+  if (!SyncStartSchedule<true>(batch, &shared->schedule)) return;
+  const uint64_t total_units = shared->schedule.total_units;
+  // One thread block of many turns sizes into places, unless every item is one block.
+  const bool scans = gridDim.x >= kMinScanCtas && total_units > batch.item_count;
+  if (scans && blockIdx.x == 0) {
+    if (threadIdx.x < 32) {
+      WarpScanPlaces(batch.scratch.block_states, total_units, shared->schedule.epoch);
     }
-    SyncEncodeUnit(batch, turn, shared, &early, &tally);
+  } else {
+    if (threadIdx.x < 256) shared->selectors[threadIdx.x] = CompactSelector(threadIdx.x);
+    if (threadIdx.x / 32 == kMoverWarp) StartMover(batch, scans, shared);
+    __syncthreads();
+    for (uint32_t turn = 0; shared->schedule.units[turn % kRing].item != kNoItem;) {
+      turn = SyncRunSession(batch, shared, turn);
+      if (shared->schedule.units[turn % kRing].item == kNoItem) break;
+      SyncEncodeAlone(batch, shared, turn);
+      ++turn;
+      __syncthreads();
+    }
+    if (threadIdx.x / 32 == kMoverWarp) WarpAwaitWrites();
   }
   SyncEndSchedule(batch);
 }

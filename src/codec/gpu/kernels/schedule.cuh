@@ -93,6 +93,20 @@ __device__ __forceinline__ uint32_t WarpFindItem(const uint32_t* first_unit, uin
   return begin;
 }
 
+/// The same, but with a look first at where the item would be if all had the same size.
+__device__ __forceinline__ uint32_t WarpGuessItem(const uint32_t* first_unit, uint32_t item_count,
+                                                  uint64_t total_units, uint32_t ticket) {
+  const float items_per_unit = static_cast<float>(item_count) / static_cast<float>(total_units);
+  const auto guess = static_cast<uint32_t>(static_cast<float>(ticket) * items_per_unit);
+  const uint32_t begin = guess < 16 ? 0 : guess - 16;
+  const uint32_t probe = begin + threadIdx.x % 32;
+  const bool below = probe < item_count && first_unit[probe] <= ticket;
+  const uint32_t found = __ballot_sync(0xFFFFFFFF, below);
+  const bool is_last = found != 0xFFFFFFFF || begin + 32 >= item_count;
+  if ((found & 1) != 0 && is_last) return begin + 31 - __clz(static_cast<int>(found));
+  return WarpFindItem(first_unit, item_count, ticket);
+}
+
 /// By lane 0 of the warp that takes units: the next ticket. Not used at once, it costs no time.
 __device__ __forceinline__ uint32_t TakeTicket(const BatchParameters& batch) {
   return atomicAdd(&batch.scratch.header->next_unit, 1);
@@ -107,7 +121,7 @@ __device__ __forceinline__ void WarpResolve(const BatchParameters& batch, uint32
   if (ticket < schedule->total_units) {
     const bool planned = batch.planned != 0;
     const uint32_t* first_unit = planned ? batch.scratch.first_unit : schedule->first_unit;
-    unit.item = WarpFindItem(first_unit, batch.item_count, ticket);
+    unit.item = WarpGuessItem(first_unit, batch.item_count, schedule->total_units, ticket);
     unit.first_unit = first_unit[unit.item];
     unit.block = ticket - unit.first_unit;
     const PlanItem* item = (planned ? batch.scratch.plan : schedule->plan) + unit.item;

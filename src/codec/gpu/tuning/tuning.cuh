@@ -17,6 +17,8 @@ struct Tuning {
 };
 
 inline constexpr Tuning kEncodeTuning{512, 2};
+/// From so many thread blocks on one of them turns sizes into places for the others.
+inline constexpr uint32_t kMinScanCtas = 48;
 /// 2 rather than 3: with 64 registers a thread instead of 40 nothing spills, which is worth more
 /// than a third thread block (H200, bf16: 2.15 against 1.9 TB/s with the prototype).
 inline constexpr Tuning kDecodeTuning{512, 2};
