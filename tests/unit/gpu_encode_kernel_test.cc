@@ -123,30 +123,40 @@ class Launcher {
     for (size_t i = 0; i < items.size(); ++i) {
       SCOPED_TRACE("item " + std::to_string(i) + " " + cinch_dtype_name(items[i].dtype) + " " +
                    std::to_string(items[i].input.size()));
-      const Bytes expected = CpuFrame(items[i], settings.checksum);
-      for (uint64_t k = 0; k < 16; ++k) ASSERT_EQ(outputs[i][items[i].capacity_bytes + k], 0xCD);
-      if (expected.size() > items[i].capacity_bytes) {
-        ASSERT_EQ(results[i].status, CINCH_ERROR_DESTINATION_TOO_SMALL);
-        continue;
-      }
-      ASSERT_EQ(results[i].status, CINCH_OK);
-      ASSERT_EQ(results[i].output_bytes, expected.size());
-      const auto [here, there] = std::mismatch(expected.begin(), expected.end(), outputs[i]);
-      ASSERT_TRUE(here == expected.end()) << "first difference at " << here - expected.begin();
+      CheckItem(items[i], settings, results[i], outputs[i]);
       if (settings.progress) {
         ASSERT_EQ(progress[i], format::BlockCount(items[i].input.size()));
       }
     }
-    // Ready for the next launch.
+    CheckIsReady(items.size());
+  }
+
+ private:
+  /// Nothing is left of a launch that the next one would trip over.
+  void CheckIsReady(size_t item_count) const {
     ASSERT_EQ(scratch_.header->next_unit, 0U);
     ASSERT_EQ(scratch_.header->exited_ctas, 0U);
-    for (size_t i = 0; i < items.size(); ++i) {
+    for (size_t i = 0; i < item_count; ++i) {
       ASSERT_EQ(scratch_.states[i].finished_blocks, 0U);
       ASSERT_EQ(scratch_.states[i].hash_sum, 0U);
     }
   }
 
- private:
+  /// What came of an item.
+  static void CheckItem(const Item& item, const Settings& settings, const cinch_cuda_result& result,
+                        const uint8_t* output) {
+    const Bytes expected = CpuFrame(item, settings.checksum);
+    for (uint64_t k = 0; k < 16; ++k) ASSERT_EQ(output[item.capacity_bytes + k], 0xCD);
+    if (expected.size() > item.capacity_bytes) {
+      ASSERT_EQ(result.status, CINCH_ERROR_DESTINATION_TOO_SMALL);
+      return;
+    }
+    ASSERT_EQ(result.status, CINCH_OK);
+    ASSERT_EQ(result.output_bytes, expected.size());
+    const auto [here, there] = std::mismatch(expected.begin(), expected.end(), output);
+    ASSERT_TRUE(here == expected.end()) << "first difference at " << here - expected.begin();
+  }
+
   uint64_t max_items_;
   uint64_t max_units_;
   std::unique_ptr<Aligned> memory_;
@@ -200,11 +210,11 @@ TEST(GpuEncodeBatchTest, AutoFindsTheDtypesThatTheCpuFinds) {
 
 TEST(GpuEncodeBatchTest, ScanAndLookBackGiveTheSamePlaces) {
   Launcher launcher(200, 2000);
-  const std::vector<Item> items{ItemOf(DataKind::kGaussian, CINCH_DTYPE_BF16, 60 * kBlock),
+  const std::vector<Item> items{ItemOf(DataKind::kGaussian, CINCH_DTYPE_BF16, 25 * kBlock),
                                 ItemOf(DataKind::kGaussian, CINCH_DTYPE_FP32, 0),
-                                ItemOf(DataKind::kMixed, CINCH_DTYPE_FP16, 20 * kBlock + 64),
+                                ItemOf(DataKind::kMixed, CINCH_DTYPE_FP16, 9 * kBlock + 64),
                                 ItemOf(DataKind::kGaussian, CINCH_DTYPE_FP8_E5M2, kBlock)};
-  for (const uint32_t ctas : {1U, 3U, kMinScanCtas, kMinScanCtas + 9}) {
+  for (const uint32_t ctas : {1U, 3U, kMinScanCtas}) {
     for (const bool progress : {false, true}) {
       SCOPED_TRACE(ctas);
       launcher.Check(items, {.ctas = ctas, .progress = progress, .seed = ctas});

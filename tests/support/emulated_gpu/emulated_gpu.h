@@ -204,6 +204,8 @@ inline constexpr cinch::emulated::BuiltInVector<cinch::emulated::ReadBlock> bloc
 inline constexpr cinch::emulated::BuiltInVector<cinch::emulated::ReadThreads> blockDim;
 inline constexpr cinch::emulated::BuiltInVector<cinch::emulated::ReadBlocks> gridDim;
 
+// The names are CUDA's.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 struct uint2 {
   uint32_t x, y;
 };
@@ -329,3 +331,4 @@ using std::min;
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __align__(bytes) alignas(bytes)
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
