@@ -199,13 +199,13 @@ uint32_t Halves(uint32_t a, uint32_t b, uint32_t c, Map map) {
 
 }  // namespace cinch::emulated
 
+// The names are CUDA's.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 inline constexpr cinch::emulated::BuiltInVector<cinch::emulated::ReadThread> threadIdx;
 inline constexpr cinch::emulated::BuiltInVector<cinch::emulated::ReadBlock> blockIdx;
 inline constexpr cinch::emulated::BuiltInVector<cinch::emulated::ReadThreads> blockDim;
 inline constexpr cinch::emulated::BuiltInVector<cinch::emulated::ReadBlocks> gridDim;
 
-// The names are CUDA's.
-// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 struct uint2 {
   uint32_t x, y;
 };
