@@ -95,6 +95,7 @@ int RunChild(const std::string& arguments) {
   const size_t comma = arguments.find(',');
   Pipe pipe{std::atoi(arguments.c_str()), 1};
   const int rounds = std::atoi(arguments.c_str() + comma + 1);
+  UseDeviceOf(1);
   cinch_fused* fused = Create(&pipe, rounds == 0 ? 10 : 20);
   if (fused == nullptr) return 2;
   for (int round = 0; rounds == 0 || round < rounds; ++round) {

@@ -27,13 +27,17 @@ class Place {
  public:
   static constexpr size_t kGuard = 64;
   static constexpr uint8_t kGuardByte = 0xA5;
-  Place(size_t bytes, size_t offset)
-      : bytes_(bytes), offset_(kGuard + offset), memory_(bytes + 2 * kGuard + offset) {
+  Place(size_t bytes, size_t offset, uint32_t rank = 0)
+      : rank_(rank),
+        bytes_(bytes),
+        offset_(kGuard + offset),
+        memory_((UseDeviceOf(rank), bytes + 2 * kGuard + offset)) {
     EXPECT_EQ(cudaMemset(memory_.data(), kGuardByte, memory_.size()), cudaSuccess);
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   }
   uint8_t* data() const { return memory_.data() + offset_; }
   void Set(const Bytes& bytes) {
+    UseDeviceOf(rank_);
     EXPECT_EQ(cudaMemcpy(data(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice), cudaSuccess);
     EXPECT_EQ(cudaStreamSynchronize(nullptr), cudaSuccess);
   }
@@ -51,6 +55,7 @@ class Place {
   }
 
  private:
+  uint32_t rank_;
   size_t bytes_;
   size_t offset_;
   Memory memory_;
@@ -67,7 +72,7 @@ struct Case {
 std::vector<Place> MakePlaces(uint32_t count, size_t bytes, size_t offset) {
   std::vector<Place> places;
   places.reserve(count);
-  for (uint32_t i = 0; i < count; ++i) places.emplace_back(bytes, offset);
+  for (uint32_t i = 0; i < count; ++i) places.emplace_back(bytes, offset, i);
   return places;
 }
 
@@ -119,8 +124,8 @@ void CheckExchange(FusedGroup* group, const Case& one, SizeOf size_of) {
   };
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     for (uint32_t peer = 0; peer < ranks; ++peer) {
-      sends[rank].emplace_back(size_of(rank, peer), one.send_offset);
-      receives[rank].emplace_back(size_of(peer, rank), one.receive_offset);
+      sends[rank].emplace_back(size_of(rank, peer), one.send_offset, rank);
+      receives[rank].emplace_back(size_of(peer, rank), one.receive_offset, rank);
       sends[rank][peer].Set(message_of(rank, peer));
       routes[rank][peer] = {sends[rank][peer].data(), size_of(rank, peer),
                             receives[rank][peer].data(), size_of(peer, rank)};
@@ -138,7 +143,9 @@ void CheckExchange(FusedGroup* group, const Case& one, SizeOf size_of) {
 }
 
 void CheckSendReceive(FusedGroup* group, const Case& one, uint32_t from, uint32_t to) {
-  auto places = MakePlaces(2, one.bytes, one.receive_offset);
+  std::vector<Place> places;
+  places.emplace_back(one.bytes, one.receive_offset, from);
+  places.emplace_back(one.bytes, one.receive_offset, to);
   const Bytes message = MakeMessage(one.bytes, one.kind, one.bytes);
   places[0].Set(message);
   group->Run([&](uint32_t rank, Communicator& fused, cudaStream_t stream) {

@@ -8,6 +8,7 @@
 
 #include <barrier>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -17,6 +18,17 @@
 #include "gpu/gpu_codec.h"
 
 namespace cinch::test {
+
+/// Makes a rank's device current: the first one for all; each its own, in turn, when asked for.
+inline void UseDeviceOf(uint32_t rank) {
+  static const int devices = [] {
+    int count = 1;
+    const bool many = std::getenv("CINCH_FUSED_TEST_MANY_DEVICES") != nullptr;
+    if (many && cudaGetDeviceCount(&count) != cudaSuccess) count = 1;
+    return count;
+  }();
+  EXPECT_EQ(cudaSetDevice(static_cast<int>(rank) % devices), cudaSuccess);
+}
 
 /// Threads that gather bytes.
 class ThreadBootstrap {
@@ -52,13 +64,18 @@ class ThreadBootstrap {
 class FusedGroup {
  public:
   explicit FusedGroup(uint32_t ranks, uint32_t max_ctas, double timeout_seconds = 20)
-      : communicators_(ranks), streams_(ranks) {
+      : communicators_(ranks) {
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      UseDeviceOf(rank);
+      streams_.push_back(std::make_unique<Stream>());
+    }
     ThreadBootstrap bootstrap(ranks);
     std::vector<ThreadBootstrap::Member> members;
     for (uint32_t rank = 0; rank < ranks; ++rank) members.push_back({&bootstrap, rank});
     std::vector<std::thread> threads;
     for (uint32_t rank = 0; rank < ranks; ++rank) {
       threads.emplace_back([&, rank] {
+        UseDeviceOf(rank);
         fused::CommunicatorOptions options;
         options.rank = rank;
         options.ranks = ranks;
@@ -73,7 +90,7 @@ class FusedGroup {
 
   uint32_t ranks() const { return static_cast<uint32_t>(communicators_.size()); }
   fused::Communicator& at(uint32_t rank) { return *communicators_[rank]; }
-  cudaStream_t stream(uint32_t rank) const { return streams_[rank]; }
+  cudaStream_t stream(uint32_t rank) const { return *streams_[rank]; }
 
   /// Enqueues `call(rank, communicator, stream)` for all ranks and waits for all of them.
   template <typename Call>
@@ -82,7 +99,7 @@ class FusedGroup {
       ASSERT_EQ(call(rank, at(rank), stream(rank)), CINCH_OK) << "rank " << rank;
     }
     for (uint32_t rank = 0; rank < ranks(); ++rank) {
-      ASSERT_EQ(cudaStreamSynchronize(streams_[rank]), cudaSuccess);
+      ASSERT_EQ(cudaStreamSynchronize(stream(rank)), cudaSuccess);
     }
     for (uint32_t rank = 0; rank < ranks(); ++rank) {
       fused::Report report;
@@ -95,7 +112,7 @@ class FusedGroup {
 
  private:
   std::vector<std::unique_ptr<fused::Communicator>> communicators_;
-  std::vector<Stream> streams_;
+  std::vector<std::unique_ptr<Stream>> streams_;
 };
 
 /// A small generator whose numbers are the same everywhere.
