@@ -13,13 +13,13 @@ namespace cinch::cli {
 /// Rates in 10^9 original bytes a second.
 struct PlanInputs {
   double kept = 0.70;         ///< Compressed bytes of each original byte.
-  double encode_per_sm = 30;  ///< Of one multiprocessor.
-  double decode_per_sm = 30;
+  double encode_per_sm = 19.4;  ///< Of one multiprocessor, when all that are used are full.
+  double decode_per_sm = 25;
   uint32_t sms = 32;      ///< Of each GPU, for the communication kernel.
   bool both_ways = true;  ///< Every GPU sends and receives at the same time.
   /// A message's time that does not depend on its size, in seconds: as it is, and what coding adds.
-  double fixed_seconds = 0;
-  double coding_seconds = 0;
+  double fixed_seconds = 10e-6;
+  double coding_seconds = 1.7e-6;
 };
 
 struct PlanLink {

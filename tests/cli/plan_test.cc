@@ -12,6 +12,8 @@ PlanInputs Inputs() {
   inputs.encode_per_sm = 20;
   inputs.decode_per_sm = 20;
   inputs.sms = 16;
+  inputs.fixed_seconds = 0;
+  inputs.coding_seconds = 0;
   return inputs;
 }
 
