@@ -48,7 +48,10 @@ typedef struct cinch_fused_options {
   /** The most thread blocks a call uses, the same on all ranks; two fit a multiprocessor. */
   uint32_t max_ctas;
   double timeout_seconds; /**< The longest wait without progress. */
-  int compress;           /**< 0: bf16 travels as it is, too. The same on all ranks. */
+  /** What goes to a rank in one call travels as it is when it is shorter: coding adds two
+   *  microseconds, which such messages do not win back on a fast link. */
+  uint64_t min_coded_bytes;
+  int compress; /**< 0: bf16 travels as it is, too. The same on all ranks. */
   cinch_fused_all_gather_fn all_gather; /**< Used by cinch_fused_create only. */
   void* context;                        /**< Of all_gather. */
 } cinch_fused_options;
@@ -69,7 +72,8 @@ typedef struct cinch_fused_report {
 
 typedef struct cinch_fused cinch_fused;
 
-/** 64 thread blocks, 30 s, compression; ranks and bootstrap are the caller's to set. */
+/** 64 thread blocks, 30 s, compression from 1 MiB on; ranks and bootstrap are the caller's to set.
+ */
 CINCH_API void cinch_fused_options_init(cinch_fused_options* options);
 
 /** Collective over the bootstrap. Allocates this rank's window on the current device: for 64 thread

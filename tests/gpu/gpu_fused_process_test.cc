@@ -65,6 +65,7 @@ cinch_fused* Create(Pipe* pipe, double timeout_seconds) {
   options.ranks = 2;
   options.max_ctas = 16;
   options.timeout_seconds = timeout_seconds;
+  options.min_coded_bytes = 0;
   options.all_gather = &GatherOverPipe;
   options.context = pipe;
   cinch_fused* fused = nullptr;

@@ -109,6 +109,7 @@ Parameters Communicator::MakeParameters(const Roles& roles, cinch_dtype dtype) c
       options_.compress && (dtype == CINCH_DTYPE_BF16 || dtype == CINCH_DTYPE_AUTO) ? 1 : 0;
   parameters.direct = options_.direct ? 1 : 0;
   parameters.measure = measure_;
+  parameters.min_coded_bytes = options_.min_coded_bytes;
   parameters.wait.report = &words_->report;
   parameters.wait.host_stop = &words_->stop;
   parameters.wait.timeout_nanoseconds = static_cast<uint64_t>(options_.timeout_seconds * 1e9);

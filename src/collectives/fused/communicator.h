@@ -21,6 +21,7 @@ struct CommunicatorOptions {
   uint32_t ranks = 0;
   uint32_t max_ctas = 64;
   double timeout_seconds = 30;
+  uint64_t min_coded_bytes = 0;  ///< Shorter messages travel as they are.
   bool compress = true;
   /// Coded tiles go from registers to the peers rather than by bulk copies from shared memory.
   bool direct = false;

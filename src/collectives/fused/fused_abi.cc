@@ -29,6 +29,7 @@ Status Create(const cinch_fused_options& options, cinch_fused** fused) {
   own.ranks = options.ranks;
   own.max_ctas = options.max_ctas;
   own.timeout_seconds = options.timeout_seconds;
+  own.min_coded_bytes = options.min_coded_bytes;
   own.compress = options.compress != 0;
   own.bootstrap = {options.all_gather, options.context};
   std::unique_ptr<Communicator> made;
@@ -82,6 +83,7 @@ void cinch_fused_options_init(cinch_fused_options* options) {
   options->struct_size = sizeof *options;
   options->max_ctas = 64;
   options->timeout_seconds = 30;
+  options->min_coded_bytes = uint64_t{1} << 20;
   options->compress = 1;
 }
 

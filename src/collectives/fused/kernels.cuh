@@ -99,7 +99,8 @@ __device__ __forceinline__ bool SendChannel(const Parameters& parameters, Sender
       if (steps <= 2 && unit + channels < cut.units && cut.Length(unit + channels) >= kTileBytes) {
         next = source + uint64_t{channels} * cut.unit_bytes;
       }
-      if (!sender->Send(now.active, source, bytes, copy, next, unit)) return false;
+      const bool coded = parameters.coded != 0 && cut.bytes >= parameters.min_coded_bytes;
+      if (!sender->Send(now.active, coded, source, bytes, copy, next, unit)) return false;
     }
   }
   return true;

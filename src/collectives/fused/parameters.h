@@ -58,6 +58,7 @@ struct Parameters {
   uint32_t same_data;       ///< All ranks get what routes[rank].send has.
   uint32_t direct;          ///< Coded tiles go from registers to the peers, not by bulk copies.
   uint32_t measure;
+  uint64_t min_coded_bytes;  ///< Shorter messages travel as they are.
   WaitRules wait;
   uint8_t* window[kMaxRanks];
   Route routes[kMaxRanks];  ///< That of the rank itself is copied.

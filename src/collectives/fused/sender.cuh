@@ -48,14 +48,16 @@ class Sender {
     }
   }
 
-  /// Sends a unit of `bytes` bytes to the active lanes' peers. `own_copy`, unless null, gets the
-  /// bytes, too. `next`, unless null, is where the warp's next unit starts. False: give up.
-  __device__ __forceinline__ bool Send(bool active, const uint8_t* source, uint32_t bytes,
-                                       uint8_t* own_copy, const uint8_t* next, uint64_t step) {
+  /// Sends a unit of `bytes` bytes to the active lanes' peers, coded if it may be. `own_copy`,
+  /// unless null, gets the bytes, too. `next`, unless null, is where the warp's next unit starts.
+  /// False: give up.
+  __device__ __forceinline__ bool Send(bool active, bool coded, const uint8_t* source,
+                                       uint32_t bytes, uint8_t* own_copy, const uint8_t* next,
+                                       uint64_t step) {
     if (!WaitForRoom(active, step)) return false;
     if (active) slot_ = SlotsAt() + SlotNumber() * uint64_t{kSlotBytes};
     UnitForm form{bytes, UnitForm::kRaw, 0};
-    const bool may_code = parameters_.coded != 0 && bytes % kTileBytes == 0;
+    const bool may_code = coded && bytes % kTileBytes == 0;
     if (may_code && pause_ == 0) {
       form.escapes = SendCoded(active, source, bytes / kTileBytes, own_copy, next);
       form.window_start = window_start_;
