@@ -12,7 +12,7 @@ namespace cinch::cli {
 
 /// Rates in 10^9 original bytes a second.
 struct PlanInputs {
-  double kept = 0.70;         ///< Compressed bytes of each original byte.
+  double kept = 0.70;           ///< Compressed bytes of each original byte.
   double encode_per_sm = 19.4;  ///< Of one multiprocessor, when all that are used are full.
   double decode_per_sm = 25;
   uint32_t sms = 32;      ///< Of each GPU, for the communication kernel.
