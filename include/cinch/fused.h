@@ -12,6 +12,8 @@
 /// thread blocks, two a multiprocessor, and spins until its peers have come. Do not enqueue work of
 /// one rank behind that of another.
 ///
+/// Calls can be captured into a graph; a replay, by all ranks alike, is a call.
+///
 /// bf16 is coded, all other types travel as they are. Results have the bits that the uncompressed
 /// operation gives.
 ///
