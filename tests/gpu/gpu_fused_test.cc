@@ -347,6 +347,39 @@ TEST_P(FusedTest, RandomOperations) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, FusedTest, testing::Values(2, 4, 8));
 
+TEST(FusedGraphTest, ACapturedCallIsReplayedWithOtherData) {
+  constexpr size_t kBytes = 3 << 20;
+  FusedGroup group(2, 16);
+  auto sends = MakePlaces(2, kBytes, 0);
+  auto receives = MakePlaces(2, 2 * kBytes, 0);
+  cudaGraphExec_t replays[2] = {};
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    cudaGraph_t graph = nullptr;
+    UseDeviceOf(rank);
+    CINCH_CUDA_OK(cudaStreamBeginCapture(group.stream(rank), cudaStreamCaptureModeThreadLocal));
+    ASSERT_EQ(group.at(rank).AllGather(sends[rank].data(), receives[rank].data(), kBytes,
+                                       CINCH_DTYPE_BF16, group.stream(rank)),
+              CINCH_OK);
+    CINCH_CUDA_OK(cudaStreamEndCapture(group.stream(rank), &graph));
+    CINCH_CUDA_OK(cudaGraphInstantiate(&replays[rank], graph, 0));
+    CINCH_CUDA_OK(cudaGraphDestroy(graph));
+  }
+  for (uint64_t round = 0; round < 3; ++round) {
+    Bytes expected;
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      const Bytes message = MakeMessage(kBytes, Kind::kMixed, 10 * round + rank);
+      sends[rank].Set(message);
+      expected.insert(expected.end(), message.begin(), message.end());
+    }
+    group.Run([&](uint32_t rank, Communicator&, cudaStream_t stream) {
+      UseDeviceOf(rank);
+      return cudaGraphLaunch(replays[rank], stream) == cudaSuccess ? CINCH_OK : CINCH_ERROR_DEVICE;
+    });
+    ASSERT_TRUE(receives[0].Get() == expected && receives[1].Get() == expected);
+  }
+  for (cudaGraphExec_t replay : replays) CINCH_CUDA_OK(cudaGraphExecDestroy(replay));
+}
+
 TEST(FusedFailureTest, APeerThatDoesNotComeIsReportedInTime) {
   FusedGroup group(2, 16, 0.2);
   const Place send(1 << 20, 0);
