@@ -140,6 +140,21 @@ CINCH_API cinch_status cinch_fused_reduce_scatter(cinch_fused* fused, const void
 CINCH_API cinch_status cinch_fused_all_reduce(cinch_fused* fused, const void* send, void* receive,
                                               uint64_t elements, cinch_dtype dtype, void* stream);
 
+typedef enum cinch_fused_operation {
+  CINCH_FUSED_SEND = 0,     /**< One way. */
+  CINCH_FUSED_EXCHANGE = 1, /**< Between two ranks, both ways at once. */
+  CINCH_FUSED_ALL_GATHER = 2,
+  CINCH_FUSED_ALL_TO_ALL = 3,
+  CINCH_FUSED_BROADCAST = 4,
+  CINCH_FUSED_REDUCE_SCATTER = 5,
+  CINCH_FUSED_ALL_REDUCE = 6
+} cinch_fused_operation;
+
+/** Whether a fused operation on bf16 data is worth it: 1 when it was measured to be at least as
+ * fast as NCCL over NVLink 4 (docs/benchmarks.md), 0 when it was slower or was not measured.
+ * `bytes` is the larger of the send and the receive buffer. The same on all ranks; never fails. */
+CINCH_API int cinch_fused_pays(cinch_fused_operation operation, uint64_t bytes);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
