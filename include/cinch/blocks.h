@@ -48,7 +48,7 @@ typedef struct cinch_block_transfer {
 /** Writes local blocks to the peer's. Everything is checked before anything moves: an id that is
  *  out of range, or a block that is written twice, is INVALID_ARGUMENT; a pool that leaves its
  *  region, or whose region is not open any more, is REGION (the latter when it completes: nothing
- *  has been written). At most CINCH_MAX_PIECES runs of adjacent blocks, else TOO_LARGE.
+ *  has been written). At most CINCH_MAX_PIECES blocks, those of all pools together, else TOO_LARGE.
  *  Otherwise as cinch_writev(). */
 CINCH_API cinch_status cinch_write_blocks(cinch_endpoint* endpoint,
                                           const cinch_block_transfer* transfer,

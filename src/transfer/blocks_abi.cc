@@ -1,26 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // The calls of cinch/blocks.h: from tables to lists of pieces.
-#include <limits>
+#include <memory>
 #include <new>
 #include <vector>
 
 #include "base/status.h"
 #include "cinch/blocks.h"
 #include "transfer/launch.h"
+#include "transfer/region_table.h"
+#include "transfer/wire.h"
 
 namespace {
 
+using namespace cinch::transfer;
 using cinch::Status;
-
-/// The two lists of a vectored operation.
-struct Lists {
-  std::vector<cinch_piece> local;
-  std::vector<cinch_remote_piece> remote;
-};
 
 Status CheckTable(const cinch_block_table& table, uint64_t block_bytes, bool written) {
   if (table.ids == nullptr && table.id_count > 0) return CINCH_ERROR_INVALID_ARGUMENT;
-  if (table.block_count > std::numeric_limits<uint64_t>::max() / block_bytes) {
+  if (table.block_count > kMaxMessageBytes / block_bytes) {
     return CINCH_ERROR_INVALID_ARGUMENT;
   }
   std::vector<bool> seen(written ? table.block_count : 0);
@@ -34,43 +31,55 @@ Status CheckTable(const cinch_block_table& table, uint64_t block_bytes, bool wri
   return CINCH_OK;
 }
 
-/// How many ids from `first` on name blocks that follow each other.
-uint64_t RunLength(const cinch_block_table& table, uint64_t first) {
-  uint64_t length = 1;
-  while (first + length < table.id_count && table.ids[first + length] != 0 &&
-         table.ids[first + length] - 1 == table.ids[first + length - 1]) {
-    ++length;
-  }
-  return length;
+template <typename Value>
+void Append(std::vector<uint8_t>& bytes, const Value* values, size_t count) {
+  const auto* first = reinterpret_cast<const uint8_t*>(values);
+  bytes.insert(bytes.end(), first, first + count * sizeof(Value));
 }
 
-Status MakeLists(const cinch_block_transfer& transfer, Lists& lists) {
-  const uint64_t bytes = transfer.block_bytes;
-  for (uint64_t pool = 0; pool < transfer.pool_count; ++pool) {
-    const cinch_block_pool& each = transfer.pools[pool];
-    for (uint64_t i = 0; i < transfer.local.id_count;) {
-      const uint64_t run = RunLength(transfer.local, i);
-      auto* at = static_cast<uint8_t*>(each.base) + transfer.local.ids[i] * bytes;
-      lists.local.push_back({at, run * bytes});
-      i += run;
-    }
-    for (uint64_t i = 0; i < transfer.remote.id_count;) {
-      const uint64_t run = RunLength(transfer.remote, i);
-      const uint64_t offset = transfer.remote.ids[i] * bytes;
-      if (each.offset_bytes > std::numeric_limits<uint64_t>::max() - offset) {
-        return CINCH_ERROR_REGION;
-      }
-      lists.remote.push_back({each.region, each.offset_bytes + offset, run * bytes});
-      i += run;
-    }
-    if (lists.local.size() > CINCH_MAX_PIECES || lists.remote.size() > CINCH_MAX_PIECES) {
-      return CINCH_ERROR_TOO_LARGE;
-    }
+Status AddRemote(const cinch_block_transfer& transfer, const cinch_block_pool& pool,
+                 RemoteList& remote) {
+  const cinch_block_table& table = transfer.remote;
+  WireBlocks run;
+  uint64_t region_bytes = 0;
+  CINCH_RETURN_IF_ERROR(ReadRegion(*pool.region, run.region_id, run.region_key, region_bytes));
+  run.offset = pool.offset_bytes;
+  run.block_bytes = transfer.block_bytes;
+  run.block_count = table.block_count;
+  run.id_count = table.id_count;
+  const uint64_t pool_bytes = table.block_count * transfer.block_bytes;
+  if (pool.offset_bytes > region_bytes || pool_bytes > region_bytes - pool.offset_bytes) {
+    return CINCH_ERROR_REGION;
+  }
+  Append(remote.bytes, &run, 1);
+  Append(remote.bytes, table.ids, table.id_count);
+  constexpr uint32_t kPadding = 0;
+  if (table.id_count % 2 != 0) Append(remote.bytes, &kPadding, 1);
+  remote.pieces += table.id_count;
+  return CINCH_OK;
+}
+
+Status MakeLists(const cinch_block_transfer& transfer, OneSided& access) {
+  const uint64_t count = transfer.local.id_count;
+  if (count == 0 || transfer.pool_count == 0) return CINCH_OK;
+  if (count > CINCH_MAX_PIECES / transfer.pool_count) return CINCH_ERROR_TOO_LARGE;
+  if (transfer.block_bytes > kMaxMessageBytes / (count * transfer.pool_count)) {
+    return CINCH_ERROR_TOO_LARGE;
+  }
+  const auto ids =
+      std::make_shared<const std::vector<uint32_t>>(transfer.local.ids, transfer.local.ids + count);
+  access.remote.blocks = true;
+  access.remote.bytes.reserve(transfer.pool_count * (sizeof(WireBlocks) + 4 * count + 8));
+  for (uint64_t i = 0; i < transfer.pool_count; ++i) {
+    const cinch_block_pool& pool = transfer.pools[i];
+    access.pieces.AddTable(
+        {static_cast<uint8_t*>(pool.base), transfer.block_bytes, transfer.local.block_count, ids});
+    CINCH_RETURN_IF_ERROR(AddRemote(transfer, pool, access.remote));
   }
   return CINCH_OK;
 }
 
-Status Prepare(const cinch_block_transfer* transfer, bool write, Lists& lists) {
+Status Prepare(const cinch_block_transfer* transfer, bool write, OneSided& access) {
   if (transfer == nullptr || transfer->struct_size != sizeof(*transfer) ||
       (transfer->pools == nullptr && transfer->pool_count > 0) || transfer->block_bytes == 0 ||
       transfer->local.id_count != transfer->remote.id_count || (!write && transfer->notify != 0)) {
@@ -83,7 +92,7 @@ Status Prepare(const cinch_block_transfer* transfer, bool write, Lists& lists) {
   }
   CINCH_RETURN_IF_ERROR(CheckTable(transfer->local, transfer->block_bytes, !write));
   CINCH_RETURN_IF_ERROR(CheckTable(transfer->remote, transfer->block_bytes, write));
-  return MakeLists(*transfer, lists);
+  return MakeLists(*transfer, access);
 }
 
 Status Move(cinch_endpoint* endpoint, const cinch_block_transfer* transfer, bool write,
@@ -91,12 +100,11 @@ Status Move(cinch_endpoint* endpoint, const cinch_block_transfer* transfer, bool
   if (operation == nullptr || endpoint == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
   *operation = nullptr;
   try {
-    Lists lists;
-    CINCH_RETURN_IF_ERROR(Prepare(transfer, write, lists));
-    const cinch::transfer::OneSidedLists all{lists.local.data(), lists.local.size(),
-                                             lists.remote.data(), lists.remote.size()};
-    return cinch::transfer::LaunchOneSided(endpoint, write, all, transfer->notify != 0, options,
-                                           operation);
+    OneSided access;
+    access.write = write;
+    CINCH_RETURN_IF_ERROR(Prepare(transfer, write, access));
+    access.notify = transfer->notify != 0;
+    return LaunchOneSided(endpoint, std::move(access), options, operation);
   } catch (const std::bad_alloc&) {
     return CINCH_ERROR_OUT_OF_MEMORY;
   }

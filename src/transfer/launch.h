@@ -5,20 +5,21 @@
 
 #include "base/status.h"
 #include "cinch/transfer.h"
+#include "transfer/piece_list.h"
+#include "transfer/sender.h"
 
 namespace cinch::transfer {
 
-/// Local pieces and the remote ones that they are moved to or from.
-struct OneSidedLists {
-  const cinch_piece* pieces = nullptr;
-  uint64_t piece_count = 0;
-  const cinch_remote_piece* remote_pieces = nullptr;
-  uint64_t remote_piece_count = 0;
+/// A write or read of `pieces`, which are what `remote` names, as cinch_writev() and cinch_readv()
+/// start it. `notify`: a write is followed by an empty message.
+struct OneSided {
+  bool write = true;
+  PieceList pieces;
+  RemoteList remote;
+  bool notify = false;
 };
 
-/// What cinch_writev() and cinch_readv() do. `notify`: a write is followed by an empty message.
-[[nodiscard]] Status LaunchOneSided(cinch_endpoint* endpoint, bool write,
-                                    const OneSidedLists& lists, bool notify,
+[[nodiscard]] Status LaunchOneSided(cinch_endpoint* endpoint, OneSided access,
                                     const cinch_transfer_options* options,
                                     cinch_operation** operation);
 

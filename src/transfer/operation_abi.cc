@@ -153,41 +153,45 @@ Status LaunchReceive(cinch_endpoint* endpoint, PieceList pieces,
                 });
 }
 
-Status StartOneSided(cinch_endpoint* endpoint, bool write, PieceList pieces,
-                     std::vector<WirePiece> remote, bool notify,
-                     const cinch_transfer_options* options, cinch_operation** operation) {
-  const OperationKind kind = write ? OperationKind::kWrite : OperationKind::kRead;
-  return Launch(endpoint, kind, pieces, options, operation, [&](const auto& created) {
-    auto outgoing = MakeOutgoing(write ? Outgoing::Kind::kWrite : Outgoing::Kind::kReadRequest,
-                                 created, std::move(pieces));
-    outgoing->remote = std::move(remote);
-    outgoing->notify = notify;
-    return Submit(*endpoint->endpoint, std::move(outgoing));
-  });
-}
-
 bool Valid(const cinch_endpoint* endpoint, cinch_operation** operation) {
   if (operation != nullptr) *operation = nullptr;
   return endpoint != nullptr && operation != nullptr;
 }
 
-}  // namespace
-
-Status cinch::transfer::LaunchOneSided(cinch_endpoint* endpoint, bool write,
-                                       const OneSidedLists& lists, bool notify,
-                                       const cinch_transfer_options* options,
-                                       cinch_operation** operation) {
+// What the two vectored calls have in common.
+Status StartPieces(cinch_endpoint* endpoint, bool write, const cinch_piece* pieces,
+                   uint64_t piece_count, const cinch_remote_piece* remote_pieces,
+                   uint64_t remote_piece_count, const cinch_transfer_options* options,
+                   cinch_operation** operation) {
   if (!Valid(endpoint, operation)) return CINCH_ERROR_INVALID_ARGUMENT;
   return Guarded([&]() -> Status {
-    PieceList list;
-    CINCH_RETURN_IF_ERROR(PieceList::Make(lists.pieces, lists.piece_count, list));
+    OneSided access;
+    access.write = write;
+    CINCH_RETURN_IF_ERROR(PieceList::Make(pieces, piece_count, access.pieces));
     std::vector<WirePiece> remote;
     uint64_t remote_bytes = 0;
-    CINCH_RETURN_IF_ERROR(
-        MakeWirePieces(lists.remote_pieces, lists.remote_piece_count, remote, remote_bytes));
-    if (remote_bytes != list.total_bytes()) return CINCH_ERROR_INVALID_ARGUMENT;
-    return StartOneSided(endpoint, write, std::move(list), std::move(remote), notify, options,
-                         operation);
+    CINCH_RETURN_IF_ERROR(MakeWirePieces(remote_pieces, remote_piece_count, remote, remote_bytes));
+    if (remote_bytes != access.pieces.total_bytes()) return CINCH_ERROR_INVALID_ARGUMENT;
+    const auto* first = reinterpret_cast<const uint8_t*>(remote.data());
+    access.remote.bytes.assign(first, first + remote.size() * sizeof(WirePiece));
+    access.remote.pieces = remote.size();
+    return LaunchOneSided(endpoint, std::move(access), options, operation);
+  });
+}
+
+}  // namespace
+
+Status cinch::transfer::LaunchOneSided(cinch_endpoint* endpoint, OneSided access,
+                                       const cinch_transfer_options* options,
+                                       cinch_operation** operation) {
+  const OperationKind kind = access.write ? OperationKind::kWrite : OperationKind::kRead;
+  return Launch(endpoint, kind, access.pieces, options, operation, [&](const auto& created) {
+    auto outgoing =
+        MakeOutgoing(access.write ? Outgoing::Kind::kWrite : Outgoing::Kind::kReadRequest, created,
+                     std::move(access.pieces));
+    outgoing->remote = std::move(access.remote);
+    outgoing->notify = access.notify;
+    return Submit(*endpoint->endpoint, std::move(outgoing));
   });
 }
 
@@ -259,15 +263,15 @@ cinch_status cinch_probe(cinch_endpoint* endpoint, uint64_t tag, uint64_t tag_ma
 cinch_status cinch_writev(cinch_endpoint* endpoint, const cinch_piece* pieces, uint64_t piece_count,
                           const cinch_remote_piece* remote_pieces, uint64_t remote_piece_count,
                           const cinch_transfer_options* options, cinch_operation** operation) {
-  return LaunchOneSided(endpoint, true, {pieces, piece_count, remote_pieces, remote_piece_count},
-                        false, options, operation);
+  return StartPieces(endpoint, true, pieces, piece_count, remote_pieces, remote_piece_count,
+                     options, operation);
 }
 
 cinch_status cinch_readv(cinch_endpoint* endpoint, const cinch_piece* pieces, uint64_t piece_count,
                          const cinch_remote_piece* remote_pieces, uint64_t remote_piece_count,
                          const cinch_transfer_options* options, cinch_operation** operation) {
-  return LaunchOneSided(endpoint, false, {pieces, piece_count, remote_pieces, remote_piece_count},
-                        false, options, operation);
+  return StartPieces(endpoint, false, pieces, piece_count, remote_pieces, remote_piece_count,
+                     options, operation);
 }
 
 cinch_status cinch_write(cinch_endpoint* endpoint, const void* data, uint64_t bytes,

@@ -27,6 +27,19 @@ void PieceList::Add(void* address, uint64_t bytes) {
   total_bytes_ += bytes;
 }
 
+void PieceList::AddTable(BlockTable table) {
+  table_pieces_ += table.ids->size();
+  tables_.push_back({std::move(table), total_bytes_});
+  total_bytes_ += tables_.back().bytes();
+}
+
+size_t PieceList::TableAt(uint64_t offset) const {
+  const auto after =
+      std::upper_bound(tables_.begin(), tables_.end(), offset,
+                       [](uint64_t value, const Placed& each) { return value < each.offset; });
+  return static_cast<size_t>(after - tables_.begin()) - 1;
+}
+
 size_t PieceList::PieceAt(uint64_t offset) const {
   const auto after =
       std::upper_bound(pieces_.begin(), pieces_.end(), offset,
@@ -35,7 +48,16 @@ size_t PieceList::PieceAt(uint64_t offset) const {
 }
 
 uint8_t* PieceList::Contiguous(uint64_t offset, uint64_t bytes) const {
-  if (bytes == 0 || pieces_.empty()) return nullptr;
+  if (bytes == 0) return nullptr;
+  if (!tables_.empty()) {
+    const Placed& placed = tables_[TableAt(offset)];
+    const uint64_t place = offset - placed.offset;
+    const uint64_t within = place % placed.table.block_bytes;
+    if (bytes > placed.table.block_bytes - within) return nullptr;
+    const uint64_t id = (*placed.table.ids)[place / placed.table.block_bytes];
+    return placed.table.base + id * placed.table.block_bytes + within;
+  }
+  if (pieces_.empty()) return nullptr;
   const Piece& piece = pieces_.size() == 1 ? pieces_.front() : pieces_[PieceAt(offset)];
   const uint64_t inside = offset - piece.offset;
   return bytes <= piece.bytes - inside ? piece.address + inside : nullptr;

@@ -89,14 +89,26 @@ void Receiver::BeginWrite(const IncomingPointer& incoming, const Payload& payloa
   FetchList(list, payload, [this, incoming] { ResolveWrite(incoming); });
 }
 
+// Reads the list of a write or read and finds the memory that it names. OK, PROTOCOL, REGION.
+Status Receiver::ResolveList(const WireHeader& header, const std::vector<uint8_t>& list,
+                             uint32_t access, PieceList& memory, std::vector<RegionUse>& uses) {
+  const RegionTable& regions = endpoint_.engine().regions();
+  if ((header.flags & kFlagBlocks) != 0) {
+    std::vector<ParsedBlocks> runs;
+    CINCH_RETURN_IF_ERROR(ParseWireBlocks(list, header.count, header.bytes, runs));
+    return regions.ResolveBlocks(runs, access, memory, uses);
+  }
+  std::vector<WirePiece> pieces;
+  CINCH_RETURN_IF_ERROR(ParseWirePieces(list, header.bytes, pieces));
+  return regions.Resolve(pieces, access, memory, uses);
+}
+
 void Receiver::ResolveWrite(const IncomingPointer& incoming) {
   if (!endpoint_.open() || incoming->status != CINCH_OK) return FinishIfDrained(incoming);
-  std::vector<WirePiece> pieces;
-  Status status = ParseWirePieces(incoming->bytes_here, incoming->header.bytes, pieces);
-  if (status != CINCH_OK) return endpoint_.Fail(status);
+  const Status status = ResolveList(incoming->header, incoming->bytes_here, CINCH_REGION_WRITE,
+                                    incoming->destination, incoming->regions);
+  if (status == CINCH_ERROR_PROTOCOL) return endpoint_.Fail(status);
   incoming->bytes_here = {};
-  status = endpoint_.engine().regions().Resolve(pieces, CINCH_REGION_WRITE, incoming->destination,
-                                                incoming->regions);
   if (status != CINCH_OK) return FailIncoming(incoming, status, true);
   Activate(incoming);
 }
@@ -133,13 +145,11 @@ void Receiver::OnReadRequest(const WireHeader& header, const Payload& payload) {
 }
 
 void Receiver::ServeRead(const WireHeader& header, const std::vector<uint8_t>& list) {
-  std::vector<WirePiece> pieces;
-  Status status = ParseWirePieces(list, header.bytes, pieces);
-  if (status != CINCH_OK) return endpoint_.Fail(status);
   auto reply = std::make_shared<Outgoing>();
   Engine& engine = endpoint_.engine();
-  status = engine.regions().Resolve(pieces, CINCH_REGION_READ, reply->pieces, reply->regions);
-  if (status == CINCH_OK && !endpoint_.sender().MayReply(pieces.size())) status = CINCH_ERROR_BUSY;
+  Status status = ResolveList(header, list, CINCH_REGION_READ, reply->pieces, reply->regions);
+  if (status == CINCH_ERROR_PROTOCOL) return endpoint_.Fail(status);
+  if (status == CINCH_OK && !endpoint_.sender().MayReply(header.count)) status = CINCH_ERROR_BUSY;
   if (status != CINCH_OK) return endpoint_.PostControl(WireType::kReadFailed, header.id, status);
   reply->kind = Outgoing::Kind::kReply;
   reply->read_id = header.id;

@@ -118,6 +118,9 @@ class Receiver {
   [[nodiscard]] bool CheckId(uint64_t id);
   void BeginMessage(const IncomingPointer& incoming, const Payload& payload);
   void BeginWrite(const IncomingPointer& incoming, const Payload& payload);
+  [[nodiscard]] Status ResolveList(const WireHeader& header, const std::vector<uint8_t>& list,
+                                   uint32_t access, PieceList& memory,
+                                   std::vector<RegionUse>& uses);
   void BeginReply(const IncomingPointer& incoming);
   void ResolveWrite(const IncomingPointer& incoming);
   void ServeRead(const WireHeader& header, const std::vector<uint8_t>& list);

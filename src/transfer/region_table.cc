@@ -66,6 +66,39 @@ Status RegionTable::Resolve(const std::vector<WirePiece>& pieces, uint32_t acces
   return CINCH_OK;
 }
 
+Status RegionTable::ResolveBlocks(const std::vector<ParsedBlocks>& runs, uint32_t access,
+                                  PieceList& memory, std::vector<RegionUse>& uses) const {
+  memory = PieceList();
+  uses.clear();
+  for (const ParsedBlocks& run : runs) {
+    const WireBlocks& head = run.head;
+    const auto found = entries_.find(head.region_id);
+    if (found == entries_.end()) return CINCH_ERROR_REGION;
+    const RegionEntry& entry = *found->second;
+    if (entry.key != head.region_key || (entry.access & access) == 0 ||
+        !RangeInside(head.offset, head.block_count * head.block_bytes, entry.bytes)) {
+      return CINCH_ERROR_REGION;
+    }
+    for (const uint32_t id : *run.ids) {
+      if (id >= head.block_count) return CINCH_ERROR_REGION;
+    }
+    if (uses.empty()) memory.set_place(entry.place);
+    if (memory.place() != entry.place) return CINCH_ERROR_REGION;
+    memory.AddTable({entry.address + head.offset, head.block_bytes, head.block_count, run.ids});
+    uses.emplace_back(found->second);
+  }
+  return CINCH_OK;
+}
+
+Status ReadRegion(const cinch_remote_region& region, uint64_t& id, uint64_t& key, uint64_t& bytes) {
+  Descriptor descriptor;
+  CINCH_RETURN_IF_ERROR(ReadDescriptor(region, descriptor));
+  id = descriptor.id;
+  key = descriptor.key;
+  bytes = descriptor.bytes;
+  return CINCH_OK;
+}
+
 cinch_remote_region DescribeRegion(const RegionEntry& entry) {
   Descriptor descriptor;
   descriptor.id = entry.id;

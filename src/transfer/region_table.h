@@ -56,12 +56,19 @@ class RegionTable {
   [[nodiscard]] Status Resolve(const std::vector<WirePiece>& pieces, uint32_t access,
                                PieceList& memory, std::vector<RegionUse>& uses) const;
 
+  /// The same for blocks; an id that is not below its block count is REGION, too.
+  [[nodiscard]] Status ResolveBlocks(const std::vector<ParsedBlocks>& runs, uint32_t access,
+                                     PieceList& memory, std::vector<RegionUse>& uses) const;
+
  private:
   std::map<uint64_t, std::shared_ptr<RegionEntry>> entries_;
 };
 
 /// The contents of a cinch_remote_region.
 [[nodiscard]] cinch_remote_region DescribeRegion(const RegionEntry& entry);
+/// What a descriptor says. OK, REGION.
+[[nodiscard]] Status ReadRegion(const cinch_remote_region& region, uint64_t& id, uint64_t& key,
+                                uint64_t& bytes);
 /// Turns the caller's list into wire pieces, checking ranges as far as the descriptors tell.
 /// OK, INVALID_ARGUMENT, REGION, TOO_LARGE.
 [[nodiscard]] Status MakeWirePieces(const cinch_remote_piece* pieces, uint64_t count,

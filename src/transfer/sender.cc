@@ -121,7 +121,7 @@ bool Sender::BeginMessages() {
 void Sender::BeginOneSided() {
   while (endpoint_.open() && !one_sided_.empty()) {
     const std::shared_ptr<Outgoing> outgoing = one_sided_.front();
-    const uint64_t pieces = outgoing->remote.size();
+    const uint64_t pieces = outgoing->remote.pieces;
     if (one_sided_running_ >= kMaxOneSided) return;
     if (one_sided_pieces_ + pieces > kMaxOneSidedPieces) return;
     one_sided_.pop_front();
@@ -170,14 +170,14 @@ void Sender::Begin(const std::shared_ptr<Outgoing>& outgoing) {
     if (outgoing->operation) outgoing->operation->chose_compression = outgoing->plan.compressed;
     LogPlan(*outgoing);
   }
-  header.count = static_cast<uint32_t>(outgoing->remote.size());
-  const uint64_t list_bytes = outgoing->remote.size() * sizeof(WirePiece);
+  header.count = static_cast<uint32_t>(outgoing->remote.pieces);
+  if (outgoing->remote.blocks) header.flags |= kFlagBlocks;
+  const uint64_t list_bytes = outgoing->remote.bytes.size();
   ++outgoing->on_wire;
-  const Status status =
-      endpoint_.Post(header, outgoing->remote.data(), list_bytes, list_bytes > CINCH_INLINE_BYTES,
-                     [this, self = endpoint_.shared_from_this(), outgoing](Status done) {
-                       OnBegun(outgoing, done);
-                     });
+  const Status status = endpoint_.Post(header, outgoing->remote.bytes.data(), list_bytes,
+                                       list_bytes > CINCH_INLINE_BYTES,
+                                       [this, self = endpoint_.shared_from_this(),
+                                        outgoing](Status done) { OnBegun(outgoing, done); });
   if (status != CINCH_IN_PROGRESS) OnBegun(outgoing, status);
 }
 
@@ -303,7 +303,7 @@ void Sender::FinishIfDone(const std::shared_ptr<Outgoing>& outgoing) {
   if (std::erase(active_, outgoing) == 0) return;
   if (IsOneSided(*outgoing)) {
     --one_sided_running_;
-    one_sided_pieces_ -= outgoing->remote.size();
+    one_sided_pieces_ -= outgoing->remote.pieces;
   }
   outgoing->regions.clear();
   endpoint_.engine().NotifyWaiters();  // Somebody may wait for a region to be unused.

@@ -30,6 +30,13 @@ inline constexpr uint64_t kMaxOneSidedPieces = CINCH_MAX_PIECES;
 
 struct Outgoing;
 
+/// The peer's memory that a write or read names, as it travels.
+struct RemoteList {
+  std::vector<uint8_t> bytes;
+  uint64_t pieces = 0;
+  bool blocks = false;  ///< A list of blocks instead of pieces.
+};
+
 /// A part of an outgoing message on its way.
 struct OutgoingSegment {
   enum class State { kCoding, kReady, kCarried, kOnWire };
@@ -54,7 +61,7 @@ struct Outgoing {
   uint64_t id = 0;
   std::shared_ptr<Operation> operation;  ///< Null for a reply.
   PieceList pieces;                      ///< The data; for a read request where they go.
-  std::vector<WirePiece> remote;         ///< Of a write or read.
+  RemoteList remote;                     ///< Of a write or read.
   bool notify = false;                   ///< Of a write: an empty message follows it.
   std::vector<RegionUse> regions;        ///< Of a reply.
   uint64_t read_id = 0;                  ///< Of a reply.

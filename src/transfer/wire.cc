@@ -36,10 +36,11 @@ bool UseOf(const WireHeader& header, FieldUse& use) {
       return true;
     case WireType::kWrite:
       use.dtype = use.id = use.bytes = use.count = true;
+      use.flags = kFlagBlocks;
       return true;
     case WireType::kRead:
       use.dtype = use.id = use.bytes = use.count = true;
-      use.flags = kFlagRaw | kFlagCompressed | kFlagDevice;
+      use.flags = kFlagRaw | kFlagCompressed | kFlagDevice | kFlagBlocks;
       return true;
     case WireType::kReply:
       use.dtype = use.id = use.bytes = use.offset = true;
@@ -87,6 +88,9 @@ bool PayloadFits(const WireHeader& header, uint64_t payload_bytes) {
       return payload_bytes == header.bytes && payload_bytes <= CINCH_INLINE_BYTES;
     case WireType::kWrite:
     case WireType::kRead:
+      if ((header.flags & kFlagBlocks) != 0) {
+        return header.count <= CINCH_MAX_PIECES && payload_bytes <= header.count * kMaxBytesOfBlock;
+      }
       return header.count <= CINCH_MAX_PIECES &&
              payload_bytes == uint64_t{header.count} * sizeof(WirePiece);
     case WireType::kSegment: {
@@ -142,6 +146,34 @@ Status ParseWirePieces(std::span<const uint8_t> bytes, uint64_t total_bytes,
     left -= piece.bytes;
   }
   return left == 0 ? CINCH_OK : CINCH_ERROR_PROTOCOL;
+}
+
+Status ParseWireBlocks(std::span<const uint8_t> bytes, uint64_t count, uint64_t total_bytes,
+                       std::vector<ParsedBlocks>& runs) {
+  runs.clear();
+  constexpr uint64_t kIdsAligned = 2;  // Ids in 8 bytes.
+  while (!bytes.empty()) {
+    ParsedBlocks run;
+    if (bytes.size() < sizeof(run.head)) return CINCH_ERROR_PROTOCOL;
+    std::memcpy(&run.head, bytes.data(), sizeof(run.head));
+    bytes = bytes.subspan(sizeof(run.head));
+    const WireBlocks& head = run.head;
+    if (head.id_count == 0 || head.id_count > count || head.block_bytes == 0 ||
+        head.block_bytes > total_bytes / head.id_count ||
+        head.block_count > kMaxMessageBytes / head.block_bytes) {
+      return CINCH_ERROR_PROTOCOL;
+    }
+    const uint64_t padded = (head.id_count + kIdsAligned - 1) / kIdsAligned * 8;
+    if (bytes.size() < padded) return CINCH_ERROR_PROTOCOL;
+    auto ids = std::make_shared<std::vector<uint32_t>>(head.id_count);
+    std::memcpy(ids->data(), bytes.data(), head.id_count * sizeof(uint32_t));
+    bytes = bytes.subspan(padded);
+    count -= head.id_count;
+    total_bytes -= head.id_count * head.block_bytes;
+    run.ids = std::move(ids);
+    runs.push_back(std::move(run));
+  }
+  return count == 0 && total_bytes == 0 ? CINCH_OK : CINCH_ERROR_PROTOCOL;
 }
 
 }  // namespace cinch::transfer

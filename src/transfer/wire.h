@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -46,6 +47,7 @@ enum WireFlags : uint8_t {
   kFlagCompressed = 16,  ///< kRead: or compressed; at most one of them.
   kFlagDevice = 32,      ///< kReady, kRead: segments may be left in the shared device memory.
                          ///< kSegment: the payload was left there, at `tag`.
+  kFlagBlocks = 64,      ///< kWrite, kRead: the payload is a list of blocks instead of pieces.
 };
 
 /// One layout for all types; a field that a type does not use is zero.
@@ -79,6 +81,21 @@ static_assert(sizeof(WirePiece) == 32 && std::is_trivially_copyable_v<WirePiece>
 /// The payload of kShare: a DeviceExport.
 inline constexpr uint64_t kShareBytes = 104;
 
+/// Blocks of a peer's region: in a list of blocks, `id_count` u32 ids follow, and zeroes up to a
+/// multiple of 8 bytes; then the next run. Each block is a piece.
+struct WireBlocks {
+  uint64_t region_id = 0;
+  uint64_t region_key = 0;
+  uint64_t offset = 0;  ///< Of block 0.
+  uint64_t block_bytes = 0;
+  uint64_t block_count = 0;  ///< All ids are below.
+  uint64_t id_count = 0;
+};
+static_assert(sizeof(WireBlocks) == 48 && std::is_trivially_copyable_v<WireBlocks>);
+
+/// What a list of so many blocks takes at most: a run has at least one.
+inline constexpr uint64_t kMaxBytesOfBlock = sizeof(WireBlocks) + 8;
+
 inline constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 60;
 
 /// Reads and checks a header: everything that can be judged without knowing the connection.
@@ -89,6 +106,15 @@ inline constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 60;
 /// Reads a list of pieces whose sizes must add up to `total_bytes`. OK, PROTOCOL.
 [[nodiscard]] Status ParseWirePieces(std::span<const uint8_t> bytes, uint64_t total_bytes,
                                      std::vector<WirePiece>& pieces);
+
+/// One run of a list of blocks.
+struct ParsedBlocks {
+  WireBlocks head;
+  std::shared_ptr<const std::vector<uint32_t>> ids;
+};
+/// Reads a list of `count` blocks whose sizes must add up to `total_bytes`. OK, PROTOCOL.
+[[nodiscard]] Status ParseWireBlocks(std::span<const uint8_t> bytes, uint64_t count,
+                                     uint64_t total_bytes, std::vector<ParsedBlocks>& runs);
 
 /// Whether a peer may send this value as a status.
 [[nodiscard]] bool IsKnownStatus(int32_t value);

@@ -151,12 +151,16 @@ uint8_t* FakeDevices::View(const void* address) const {
 
 Status FakeDevices::Locate(transfer::PieceList& pieces) const {
   bool first = true;
-  for (const auto& piece : pieces.pieces()) {
-    const transfer::MemoryPlace place{DeviceOf(piece.address)};
-    if (!first && place != pieces.place()) return CINCH_ERROR_INVALID_ARGUMENT;
-    pieces.set_place(place);
+  transfer::MemoryPlace place;
+  const bool together = pieces.AllExtents([&](const uint8_t* address, uint64_t /*bytes*/) {
+    const transfer::MemoryPlace its{DeviceOf(address)};
+    if (!first && its != place) return false;
+    place = its;
     first = false;
-  }
+    return true;
+  });
+  if (!together) return CINCH_ERROR_INVALID_ARGUMENT;
+  pieces.set_place(place);
   return CINCH_OK;
 }
 

@@ -69,22 +69,24 @@ class CudaRuntime final : public DeviceRuntime {
  public:
   [[nodiscard]] Status Locate(PieceList& pieces) const override {
     const PointerQuery query = FindPointerQuery();
-    if (query == nullptr || pieces.pieces().empty()) return CINCH_OK;
+    if (query == nullptr) return CINCH_OK;
     Range known;
+    MemoryPlace place;
     bool first = true;
-    for (const PieceList::Piece& piece : pieces.pieces()) {
-      const auto at = reinterpret_cast<uint64_t>(piece.address);
+    const bool together = pieces.AllExtents([&](const uint8_t* address, uint64_t bytes) {
+      const auto at = reinterpret_cast<uint64_t>(address);
       if (first || at < known.begin || at >= known.end) {
-        const Range range = FindRange(query, piece.address);
-        if (!first && range.place != pieces.place()) return CINCH_ERROR_INVALID_ARGUMENT;
-        known = range;
-        pieces.set_place(range.place);
+        known = FindRange(query, address);
+        if (!first && known.place != place) return false;
+        place = known.place;
         first = false;
       }
-      if (known.place.on_device() && known.end > known.begin + 1 && piece.bytes > known.end - at) {
-        return CINCH_ERROR_INVALID_ARGUMENT;  // It goes on where no memory is.
-      }
-    }
+      // A range of one byte is one whose end is not known.
+      const bool bounded = known.place.on_device() && known.end > known.begin + 1;
+      return !bounded || bytes <= known.end - at;
+    });
+    if (!together) return CINCH_ERROR_INVALID_ARGUMENT;
+    pieces.set_place(place);
     return CINCH_OK;
   }
 
