@@ -19,7 +19,7 @@ CostEstimate EstimateCost(const CostInputs& inputs) {
       static_cast<double>(std::min(inputs.first_segment_bytes, inputs.message_bytes));
   const auto last = static_cast<double>(std::min(inputs.last_segment_bytes, inputs.message_bytes));
   const double fill = Seconds(first, inputs.encode_bytes_per_second) +
-                      Seconds(last, inputs.decode_bytes_per_second) + 2 * kCodecHandoffSeconds;
+                      Seconds(last, inputs.decode_bytes_per_second) + 2 * inputs.handoff_seconds;
   return {Seconds(bytes, inputs.link_bytes_per_second), std::max({wire, encode, decode}) + fill};
 }
 

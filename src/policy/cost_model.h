@@ -5,6 +5,9 @@
 
 namespace cinch::policy {
 
+/// Handing a segment to a codec thread and back costs about this much at each end (measured on a
+/// two-core virtual machine;
+
 /// What the cost model compares. Rates are bytes a second; zero means unknown.
 struct CostInputs {
   uint64_t message_bytes = 0;
@@ -12,8 +15,9 @@ struct CostInputs {
   double link_bytes_per_second = 0;
   double encode_bytes_per_second = 0;  ///< Original bytes, all codec threads together.
   double decode_bytes_per_second = 0;
-  uint64_t first_segment_bytes = 0;  ///< Coded before the wire can start.
-  uint64_t last_segment_bytes = 0;   ///< Decoded after the wire has ended.
+  uint64_t first_segment_bytes = 0;               ///< Coded before the wire can start.
+  uint64_t last_segment_bytes = 0;                ///< Decoded after the wire has ended.
+  double handoff_seconds = kCodecHandoffSeconds;  ///< What coding adds at each end, however little.
 };
 
 struct CostEstimate {
@@ -21,9 +25,8 @@ struct CostEstimate {
   double compressed_seconds = 0;
 };
 
-/// Handing a segment to a codec thread and back costs about this much at each end (measured on a
-/// two-core virtual machine; it only matters for messages of some tens of KiB).
-inline constexpr double kCodecHandoffSeconds = 25e-6;
+it only matters for messages of some tens of KiB)
+    .inline constexpr double kCodecHandoffSeconds = 25e-6;
 
 /// Compression must win by this factor: what it saves is worth nothing if it only keeps cores busy.
 inline constexpr double kRequiredGain = 0.97;

@@ -44,6 +44,7 @@ CostInputs MessagePolicy::Inputs(double kept_fraction, uint64_t bytes) const {
   inputs.decode_bytes_per_second = decode_bytes_per_second();
   inputs.first_segment_bytes = options_.first_segment_bytes;
   inputs.last_segment_bytes = options_.first_segment_bytes;
+  inputs.handoff_seconds = options_.handoff_seconds;
   return inputs;
 }
 

@@ -43,6 +43,8 @@ struct PolicyOptions {
   /// Of one codec thread, before anything was measured. The default is between what one thread of
   /// the portable path and one of the AVX-512 path do.
   double assumed_bytes_per_second = 2e9;
+  /// What a compressed message pays at each end that a raw one does not.
+  double handoff_seconds = kCodecHandoffSeconds;
 };
 
 /// Decides raw or compressed for the messages of one sender, from what it has seen. Pure state: no

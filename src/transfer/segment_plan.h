@@ -11,6 +11,10 @@ namespace cinch::transfer {
 /// Of device memory: a device codes this in about the time of one segment of kMinSegmentBytes.
 inline constexpr uint64_t kMinDeviceSegmentBytes = uint64_t{256} << 10;
 
+/// Raw segments of device memory pay for their launches, too; a codec's kernel takes longer to
+/// start by about this (H200).
+inline constexpr double kDeviceHandoffSeconds = 5e-6;
+
 /// What a device's codec does before anything was measured.
 inline constexpr double kAssumedDeviceBytesPerSecond = 100e9;
 

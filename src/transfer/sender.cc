@@ -32,6 +32,7 @@ policy::PolicyOptions DevicePolicyOptions() {
   policy::PolicyOptions options;
   options.first_segment_bytes = kMinDeviceSegmentBytes;
   options.assumed_bytes_per_second = kAssumedDeviceBytesPerSecond;
+  options.handoff_seconds = kDeviceHandoffSeconds;
   return options;
 }
 

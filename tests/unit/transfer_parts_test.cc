@@ -199,6 +199,69 @@ TEST(Wire, KnowsItsStatuses) {
   }
 }
 
+/// A list of blocks as it travels.
+std::vector<uint8_t> BlockList(const WireBlocks& head, const std::vector<uint32_t>& ids) {
+  std::vector<uint8_t> bytes(sizeof(head) + (ids.size() + 1) / 2 * 8);
+  std::memcpy(bytes.data(), &head, sizeof(head));
+  if (!ids.empty()) std::memcpy(bytes.data() + sizeof(head), ids.data(), 4 * ids.size());
+  return bytes;
+}
+
+TEST(WireBlocks, ListsAreJudgedBeforeTheyAreBelieved) {
+  std::vector<ParsedBlocks> runs;
+  const WireBlocks good{1, 2, 0, 4096, 10, 3};
+  EXPECT_EQ(ParseWireBlocks(BlockList(good, {7, 0, 9}), 3, 3 * 4096, runs), CINCH_OK);
+  ASSERT_EQ(runs.size(), 1u);
+  EXPECT_EQ(*runs[0].ids, (std::vector<uint32_t>{7, 0, 9}));
+  const auto refused = [&](const WireBlocks& head, uint64_t count, uint64_t total) {
+    return ParseWireBlocks(BlockList(head, {7, 0, 9}), count, total, runs) == CINCH_ERROR_PROTOCOL;
+  };
+  EXPECT_TRUE(refused(good, 2, 3 * 4096));
+  EXPECT_TRUE(refused(good, 4, 3 * 4096));
+  EXPECT_TRUE(refused(good, 3, 3 * 4096 + 1));
+  EXPECT_TRUE(refused(good, 3, 3 * 4096 - 1));
+  EXPECT_TRUE(refused({1, 2, 0, 4096, 10, 0}, 3, 3 * 4096));
+  EXPECT_TRUE(refused({1, 2, 0, 0, 10, 3}, 3, 0));
+  EXPECT_TRUE(refused({1, 2, 0, 4096, 10, ~uint64_t{0}}, 3, 3 * 4096));
+  EXPECT_TRUE(refused({1, 2, 0, ~uint64_t{0}, 10, 3}, 3, 3 * 4096));
+  EXPECT_TRUE(refused({1, 2, 0, 4096, ~uint64_t{0}, 3}, 3, 3 * 4096));
+  std::vector<uint8_t> bytes = BlockList(good, {7, 0, 9});
+  for (size_t length = 1; length < bytes.size(); ++length) {
+    EXPECT_EQ(ParseWireBlocks({bytes.data(), length}, 3, 3 * 4096, runs), CINCH_ERROR_PROTOCOL);
+  }
+  bytes.push_back(0);
+  EXPECT_EQ(ParseWireBlocks(bytes, 3, 3 * 4096, runs), CINCH_ERROR_PROTOCOL);
+}
+
+TEST(RegionTable, BlocksStayInsideTheirPool) {
+  RegionTable table;
+  std::vector<uint8_t> memory(10000);
+  std::shared_ptr<RegionEntry> entry;
+  ASSERT_EQ(table.Register(memory.data(), memory.size(), CINCH_REGION_WRITE, {}, entry), CINCH_OK);
+  PieceList list;
+  std::vector<RegionUse> uses;
+  const auto resolve = [&](const WireBlocks& head, std::vector<uint32_t> ids, uint32_t access) {
+    const ParsedBlocks run{head, std::make_shared<const std::vector<uint32_t>>(std::move(ids))};
+    return table.ResolveBlocks({run}, access, list, uses);
+  };
+  const uint64_t id = entry->id;
+  const uint64_t key = entry->key;
+  ASSERT_EQ(resolve({id, key, 100, 1000, 9, 3}, {8, 0, 3}, CINCH_REGION_WRITE), CINCH_OK);
+  EXPECT_EQ(list.total_bytes(), 3000u);
+  EXPECT_EQ(list.Contiguous(2000, 1000), memory.data() + 100 + 3000);
+  EXPECT_EQ(list.Contiguous(999, 2), nullptr);
+  std::vector<uint8_t> flat(1500, 7);
+  list.Scatter(500, flat.size(), flat.data());
+  EXPECT_EQ(std::count(memory.begin() + 8600, memory.begin() + 9100, 7), 500);
+  EXPECT_EQ(std::count(memory.begin() + 100, memory.begin() + 1100, 7), 1000);
+  EXPECT_EQ(std::count(memory.begin(), memory.end(), 7), 1500);
+  EXPECT_EQ(resolve({id, key, 100, 1000, 9, 1}, {9}, CINCH_REGION_WRITE), CINCH_ERROR_REGION);
+  EXPECT_EQ(resolve({id, key, 100, 1000, 10, 1}, {0}, CINCH_REGION_WRITE), CINCH_ERROR_REGION);
+  EXPECT_EQ(resolve({id, key, 10001, 1, 1, 1}, {0}, CINCH_REGION_WRITE), CINCH_ERROR_REGION);
+  EXPECT_EQ(resolve({id, key + 1, 0, 1000, 9, 1}, {0}, CINCH_REGION_WRITE), CINCH_ERROR_REGION);
+  EXPECT_EQ(resolve({id, key, 0, 1000, 9, 1}, {0}, CINCH_REGION_READ), CINCH_ERROR_REGION);
+}
+
 TEST(RegionTable, ResolvesOnlyWhatIsOpen) {
   RegionTable table;
   std::vector<uint8_t> memory(1000);
