@@ -6,7 +6,8 @@
 namespace cinch::policy {
 
 /// Handing a segment to a codec thread and back costs about this much at each end (measured on a
-/// two-core virtual machine;
+/// two-core virtual machine; it only matters for messages of some tens of KiB).
+inline constexpr double kCodecHandoffSeconds = 25e-6;
 
 /// What the cost model compares. Rates are bytes a second; zero means unknown.
 struct CostInputs {
@@ -24,9 +25,6 @@ struct CostEstimate {
   double raw_seconds = 0;
   double compressed_seconds = 0;
 };
-
-it only matters for messages of some tens of KiB)
-    .inline constexpr double kCodecHandoffSeconds = 25e-6;
 
 /// Compression must win by this factor: what it saves is worth nothing if it only keeps cores busy.
 inline constexpr double kRequiredGain = 0.97;
