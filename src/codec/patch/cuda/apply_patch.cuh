@@ -216,8 +216,7 @@ __device__ __forceinline__ Chunk PatchChunk(ApplyShared& shared, const PatchedBl
 /// All threads: one block. Returns its sum of hash terms in every lane of a warp.
 __device__ __forceinline__ uint64_t ApplyBlock(const ApplyParameters& p, ApplyShared& shared,
                                                uint32_t block, const PatchedBlock* patched,
-                                               uint32_t length, bool staged, const uint8_t* next,
-                                               uint32_t& bad) {
+                                               uint32_t length, bool staged, uint32_t& bad) {
   const uint64_t start = uint64_t{block} * format::kBlockBytes;
   const bool copies = p.base != p.data || patched != nullptr;
   uint64_t sum = 0;
@@ -226,8 +225,8 @@ __device__ __forceinline__ uint64_t ApplyBlock(const ApplyParameters& p, ApplySh
     const uint32_t number = row * kPatchThreads + threadIdx.x;
     const uint32_t valid = ValidBytes(number, length);
     const uint64_t at = start + uint64_t{number} * kChunkBytes;
-    const Chunk base = staged ? TakeFromStage(shared.base, number, next)
-                              : LoadChunk(p.base + at, valid, p.aligned != 0);
+    const Chunk base =
+        staged ? FromStage(shared.base, number) : LoadChunk(p.base + at, valid, p.aligned != 0);
     const Chunk chunk = PatchChunk(shared, patched, base, number, valid, bad);
     sum += ChunkHash(chunk, number, valid);
     if (copies) StoreChunk(p.data + at, chunk, valid, p.aligned != 0);
@@ -264,20 +263,6 @@ __device__ __forceinline__ cinch_status OpenRange(const ApplyParameters& p, uint
                                                                         : CINCH_ERROR_FRAME_BLOCK;
 }
 
-/// Brings a payload nearer. A range that is wrong is judged later; here it only must not be
-/// followed.
-__device__ __forceinline__ void PrefetchPayload(const ApplyParameters& p, uint32_t all_units,
-                                                const PayloadRange& range) {
-  constexpr uint32_t kLineBytes = 128;
-  if (range.end <= range.begin || range.end > all_units) return;
-  const uint32_t bytes = (range.end - range.begin) * format::kPayloadUnitBytes;
-  const uint32_t at = threadIdx.x * kLineBytes;
-  if (at >= bytes) return;
-  const uint8_t* line = p.patch + format::PayloadOffset(p.block_count) +
-                        uint64_t{range.begin} * format::kPayloadUnitBytes + at;
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
-}
-
 /// Adds up a block's hash and says what was wrong. By one thread.
 __device__ __forceinline__ void JudgeBlock(const ApplyParameters& p, const ApplyShared& shared,
                                            uint32_t block, uint32_t length, bool changed,
@@ -300,12 +285,12 @@ __global__ void __launch_bounds__(kPatchThreads, 3) ApplyPatchKernel(const Apply
     return p.aligned != 0 && block < p.block_count &&
            format::BlockLength(p.bytes, block) == format::kBlockBytes;
   };
-  const auto place = [&](uint32_t block) {
-    return whole(block) ? p.base + uint64_t{block} * format::kBlockBytes : nullptr;
+  const auto prefetch = [&](uint32_t block) {
+    if (whole(block)) Prefetch(shared.base, p.base + uint64_t{block} * format::kBlockBytes);
+    __pipeline_commit();
   };
   uint32_t block = blockIdx.x;
-  if (whole(block)) Prefetch(shared.base, place(block));
-  __pipeline_commit();
+  prefetch(block);
   for (uint32_t i = threadIdx.x; i < format::kMaxPatchWords / kChunkWords; i += kPatchThreads) {
     reinterpret_cast<uint4*>(shared.listed)[i] = make_uint4(0, 0, 0, 0);
   }
@@ -319,8 +304,7 @@ __global__ void __launch_bounds__(kPatchThreads, 3) ApplyPatchKernel(const Apply
       static_cast<uint32_t>(shared.header.payload_bytes / format::kPayloadUnitBytes);
   PayloadRange range = ReadIndex(p, block);
   for (; block < p.block_count; block += gridDim.x) {
-    const uint32_t next = block + gridDim.x;
-    const PayloadRange next_range = ReadIndex(p, next);
+    const PayloadRange next_range = ReadIndex(p, block + gridDim.x);
     const uint32_t length = format::BlockLength(p.bytes, block);
     const bool changed = range.end != range.begin;
     PatchedBlock patched{};
@@ -334,13 +318,11 @@ __global__ void __launch_bounds__(kPatchThreads, 3) ApplyPatchKernel(const Apply
     }
     __pipeline_wait_prior(0);
     if (status == CINCH_OK) {
-      const uint64_t sum = ApplyBlock(p, shared, block, changed ? &patched : nullptr, length,
-                                      whole(block), place(next), bad);
+      const uint64_t sum =
+          ApplyBlock(p, shared, block, changed ? &patched : nullptr, length, whole(block), bad);
       if (threadIdx.x % 32 == 0) shared.sum[threadIdx.x / 32] = sum;
     }
-    if (status != CINCH_OK && whole(next)) Prefetch(shared.base, place(next));
-    __pipeline_commit();
-    PrefetchPayload(p, all_units, next_range);
+    prefetch(block + gridDim.x);  // Each thread has read its own part of the stage.
     if (__syncthreads_or(bad != 0) != 0) status = CINCH_ERROR_FRAME_BLOCK;
     if (threadIdx.x == 0) {
       JudgeBlock(p, shared, block, length, changed, patched.checksum, status);

@@ -25,7 +25,6 @@ struct CreateShared {
   Stage base;
   Stage data;
   uint32_t block;
-  uint32_t next;
   uint32_t width;
   uint32_t place_units;
   uint32_t placed;
@@ -200,11 +199,10 @@ struct BlockSurvey {
   bool changed;
 };
 
-/// Reads a block: its differences in registers, its sums and bit lengths in shared memory. What it
-/// takes from the stages makes room for the next block's. All threads; ends with a barrier.
+/// Reads a block: its differences in registers, its sums and bit lengths in shared memory. All
+/// threads; ends with a barrier, after which the stages are free.
 __device__ __forceinline__ void SurveyBlock(const CreateParameters& p, CreateShared& shared,
                                             uint32_t block, uint32_t length, bool staged,
-                                            const uint8_t* next_base, const uint8_t* next_data,
                                             BlockSurvey& survey) {
   const uint64_t start = uint64_t{block} * format::kBlockBytes;
   uint64_t base_sum = 0;
@@ -216,10 +214,10 @@ __device__ __forceinline__ void SurveyBlock(const CreateParameters& p, CreateSha
     const uint32_t number = row * kPatchThreads + threadIdx.x;
     const uint32_t valid = ValidBytes(number, length);
     const uint64_t at = start + uint64_t{number} * kChunkBytes;
-    const Chunk base = staged ? TakeFromStage(shared.base, number, next_base)
-                              : LoadChunk(p.base + at, valid, p.aligned != 0);
-    const Chunk data = staged ? TakeFromStage(shared.data, number, next_data)
-                              : LoadChunk(p.data + at, valid, p.aligned != 0);
+    const Chunk base =
+        staged ? FromStage(shared.base, number) : LoadChunk(p.base + at, valid, p.aligned != 0);
+    const Chunk data =
+        staged ? FromStage(shared.data, number) : LoadChunk(p.data + at, valid, p.aligned != 0);
     base_sum += ChunkHash(base, number, valid);
     data_sum += ChunkHash(data, number, valid);
     survey.difference[row] = Differences(base, data);
@@ -362,9 +360,8 @@ __device__ __forceinline__ void WriteContents(const CreateParameters& p, const C
   }
 }
 
-/// Thread blocks take blocks in order by ticket, two ahead: while they work at one, the bytes of
-/// the next are on their way and the ticket of the one after is drawn. (Only the last block can be
-/// one that does not go through the stages, so what is not loaded ahead never has to be.)
+/// Thread blocks take blocks in order by ticket, the next one while they still work at one: its
+/// bytes are on their way meanwhile.
 __global__ void __launch_bounds__(kPatchThreads, 3) CreatePatchKernel(const CreateParameters p) {
   extern __shared__ __align__(16) uint8_t shared_bytes[];
   CreateShared& shared = *reinterpret_cast<CreateShared*>(shared_bytes);
@@ -372,22 +369,18 @@ __global__ void __launch_bounds__(kPatchThreads, 3) CreatePatchKernel(const Crea
     return p.aligned != 0 && block < p.block_count &&
            format::BlockLength(p.bytes, block) == format::kBlockBytes;
   };
-  const auto place = [&](const uint8_t* tensor, uint32_t block) {
-    return whole(block) ? tensor + uint64_t{block} * format::kBlockBytes : nullptr;
+  const auto prefetch = [&](uint32_t block) {
+    if (whole(block)) {
+      Prefetch(shared.base, p.base + uint64_t{block} * format::kBlockBytes);
+      Prefetch(shared.data, p.data + uint64_t{block} * format::kBlockBytes);
+    }
+    __pipeline_commit();
   };
-  if (threadIdx.x == 0) {
-    shared.block = atomicAdd(&p.scratch->ticket, 1);
-    shared.next = atomicAdd(&p.scratch->ticket, 1);
-  }
+  if (threadIdx.x == 0) shared.block = atomicAdd(&p.scratch->ticket, 1);
   if (threadIdx.x < 8) shared.lengths[threadIdx.x] = 0;
   __syncthreads();
   uint32_t block = shared.block;
-  uint32_t next = shared.next;
-  if (whole(block)) {
-    Prefetch(shared.base, place(p.base, block));
-    Prefetch(shared.data, place(p.data, block));
-  }
-  __pipeline_commit();
+  prefetch(block);
   while (block < p.block_count) {
     uint32_t drawn = 0;
     if (threadIdx.x == 0) drawn = atomicAdd(&p.scratch->ticket, 1);
@@ -395,16 +388,16 @@ __global__ void __launch_bounds__(kPatchThreads, 3) CreatePatchKernel(const Crea
     const uint32_t words = format::PatchWords(length);
     __pipeline_wait_prior(0);
     BlockSurvey survey;
-    SurveyBlock(p, shared, block, length, whole(block), place(p.base, next), place(p.data, next),
-                survey);
-    __pipeline_commit();
+    SurveyBlock(p, shared, block, length, whole(block), survey);
     if (threadIdx.x / 32 == 0 && survey.changed) {
       const uint32_t samples = words == format::kMaxPatchWords ? words / 8 : SampleCount(words);
       const uint32_t width = ChooseWidth(shared, samples);
       if (threadIdx.x == 0) shared.width = width;
     }
-    if (threadIdx.x == 0) shared.next = drawn;
+    if (threadIdx.x == 0) shared.block = drawn;
     __syncthreads();
+    const uint32_t next = shared.block;
+    prefetch(next);
     ExceptionPlaces places{};
     if (survey.changed) {
       CountExceptions(shared, survey, shared.width, places);
@@ -415,7 +408,6 @@ __global__ void __launch_bounds__(kPatchThreads, 3) CreatePatchKernel(const Crea
     __syncthreads();
     if (survey.changed && shared.placed != 0) WriteContents(p, shared, survey, places, words);
     block = next;
-    next = shared.next;
     __syncthreads();
   }
 }

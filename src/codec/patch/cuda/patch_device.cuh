@@ -95,14 +95,8 @@ __device__ __forceinline__ void Prefetch(Stage& stage, const uint8_t* block) {
                             kChunkBytes);
   }
 }
-/// Takes a chunk from its place and begins to load the one of the block at `next` there; null:
-/// none.
-__device__ __forceinline__ Chunk TakeFromStage(Stage& stage, uint32_t number, const uint8_t* next) {
+__device__ __forceinline__ Chunk FromStage(const Stage& stage, uint32_t number) {
   const uint4 all = stage.chunk[number];
-  if (next != nullptr) {
-    __pipeline_memcpy_async(&stage.chunk[number], next + uint64_t{number} * kChunkBytes,
-                            kChunkBytes);
-  }
   return {{all.x, all.y, all.z, all.w}};
 }
 
