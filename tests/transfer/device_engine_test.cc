@@ -240,6 +240,11 @@ TEST_P(DeviceEngine, CancelledSendsLeaveTheConnection) {
     const OperationHandle send = Send(pair->left(), source, data.size());
     static_cast<void>(cinch_wait(send.get(), 0.001 * i));
     EXPECT_EQ(cinch_cancel((i % 2 == 0 ? send : receive).get()), CINCH_OK);
+    if (i % 2 != 0) {
+      // A receive that ended before its message came leaves the message to others: there are none.
+      static_cast<void>(Wait(receive));
+      EXPECT_EQ(cinch_cancel(send.get()), CINCH_OK);
+    }
     const cinch_status sent = Wait(send);
     EXPECT_TRUE(sent == CINCH_OK || sent == CINCH_ERROR_CANCELLED) << sent;
     const cinch_status received = Wait(receive);
