@@ -267,6 +267,7 @@ inline uint32_t __reduce_max_sync(uint32_t, uint32_t value) {
   const auto& all = cinch::emulated::Grid::Current().Warp(value);
   return static_cast<uint32_t>(*std::max_element(all.begin(), all.end()));
 }
+inline float __fdividef(float a, float b) { return a / b; }
 inline void __threadfence() {}
 inline void __threadfence_system() {}
 inline void __nanosleep(uint32_t) { cinch::emulated::Grid::Current().Yield(); }

@@ -3,9 +3,8 @@
 /// The cascade of a block whose plan is made (docs/format.md, section 5), for dtypes with a fast
 /// path and lengths that 32 divides. Device only; the bytes are those of encode_block.cuh.
 ///
-/// Chunks of 512 bytes are dealt out to warps, a few to each, one after another. A warp lists what
-/// escapes in its chunks and codes its own list at level 1: all it needs to know of the others is
-/// how many escapes come before its own. What the warps' lists leave is coded by one warp.
+/// A warp has a tile of four chunks of 512 bytes in registers and codes it at level 0. The other
+/// levels' lists are those of the whole block, coded by whatever warps there are (fast_lists.cuh).
 ///
 /// Two symbols at a time are moved into a window and clamped to a code; four codes, a byte, index a
 /// table of byte selectors with which one permute moves those of four symbols that escape to the
@@ -14,24 +13,20 @@
 
 #include <cstdint>
 
-#include "codec/gpu/block/fast_plan.cuh"
+#include "codec/gpu/block/fast_shape.cuh"
 #include "codec/gpu/block/fast_split.cuh"
 #include "codec/gpu/warp/lanes.cuh"
 #include "codec/gpu/warp/pipeline.cuh"
 #include "format/block_hash.h"
+#include "format/layout.h"
 
 namespace cinch::codec::gpu {
 
-/// Where the block's bytes are in a buffer: behind the head that a stored payload would have.
-inline constexpr uint32_t kSourceOffset = format::kStoredDataOffset;
+/// What a warp takes of a block at a time, 16 bytes a lane.
 inline constexpr uint32_t kChunkBytes = 512;
 inline constexpr uint32_t kChunkUnits = kChunkBytes / 16;
-/// Chunks that a warp has room for in registers.
-inline constexpr uint32_t kWarpChunks = 5;
-/// A list stands this far into its segment: what is before it is read, too.
-inline constexpr uint32_t kListOffset = 4;
-/// Room beyond a list's capacity for reads of whole words.
-inline constexpr uint32_t kListSlack = 20;
+/// Chunks of a warp's tile of the block.
+inline constexpr uint32_t kTileChunks = 4;
 
 /// A selector for each byte of codes: bits 0 to 15 pick the symbols that escape, then zeros; byte 2
 /// is 8 times, byte 3 once their number.
@@ -61,110 +56,19 @@ __device__ __forceinline__ uint32_t BitsOfPairs(uint32_t first, uint32_t second)
   return first * 0x10002000 + second * 0x40008000;
 }
 
-/// A warp's chunks of a block.
-struct ChunkShare {
-  uint32_t first_unit;  ///< 16-byte units before the warp's first.
-  uint32_t chunks;      ///< 0 to kWarpChunks.
-  uint32_t units;       ///< Of the block.
-};
-__device__ __forceinline__ ChunkShare ShareOfWarp(uint32_t length_bytes, uint32_t warp,
-                                                  uint32_t warps) {
-  const uint32_t units = length_bytes / 16;
-  const uint32_t chunks = (units + kChunkUnits - 1) / kChunkUnits;
-  const uint32_t each = (chunks + warps - 1) / warps;
-  const uint32_t before = each * warp;
-  return {kChunkUnits * before, before < chunks ? min(each, chunks - before) : 0, units};
-}
-
-/// A lane's 16 bytes of each of its warp's chunks.
-struct FastTile {
-  uint32_t word[kWarpChunks][4];
-};
-/// All lanes: reads the warp's share of the block in `buffer`. Units that are not there come out
-/// as something.
-__device__ __forceinline__ void TakeTile(uint32_t buffer, const ChunkShare& share, FastTile* tile) {
-  const uint32_t from = buffer + kSourceOffset + 16 * (share.first_unit + threadIdx.x % 32);
-#pragma unroll
-  for (uint32_t k = 0; k < kWarpChunks; ++k) {
-    if (k < share.chunks) {
-      const uint4 words = LoadShared128(from + kChunkBytes * k);
-      tile->word[k][0] = words.x;
-      tile->word[k][1] = words.y;
-      tile->word[k][2] = words.z;
-      tile->word[k][3] = words.w;
-    }
-  }
-}
-
-/// All lanes: their sum, in all lanes. In three parts, so that 32 of them do not overflow a word.
-__device__ __forceinline__ uint64_t WarpSum64(uint64_t value) {
-  const uint64_t low = __reduce_add_sync(kAllLanes, static_cast<uint32_t>(value) & 0xFFFFFF);
-  const uint64_t middle =
-      __reduce_add_sync(kAllLanes, static_cast<uint32_t>(value >> 24) & 0xFFFFFF);
-  const uint64_t high = __reduce_add_sync(kAllLanes, static_cast<uint32_t>(value >> 48));
-  return low + (middle << 24) + (high << 48);
-}
-/// All lanes: the warp's part of the sum of section 6, in all lanes.
-__device__ __forceinline__ uint64_t HashTile(const FastTile& tile, const ChunkShare& share) {
-  const uint32_t first_unit = share.first_unit + threadIdx.x % 32;
-  const uint32_t even_key = format::kHashEvenKeyFactor * (2 * first_unit + 1);
-  const uint32_t odd_key = format::kHashOddKeyFactor * (2 * first_unit + 1);
-  uint64_t sum = 0;
-#pragma unroll
-  for (uint32_t k = 0; k < kWarpChunks; ++k) {
-    if (k >= share.chunks) continue;
-    constexpr uint32_t kEven = format::kHashEvenKeyFactor;
-    constexpr uint32_t kOdd = format::kHashOddKeyFactor;
-    const uint32_t pair = 2 * kChunkUnits * k;
-    const uint32_t even0 = tile.word[k][0] + even_key + kEven * pair;
-    const uint32_t odd0 = tile.word[k][1] + odd_key + kOdd * pair;
-    const uint32_t even1 = tile.word[k][2] + even_key + kEven * (pair + 1);
-    const uint32_t odd1 = tile.word[k][3] + odd_key + kOdd * (pair + 1);
-    // Only a last chunk has units that are not there.
-    const bool whole = share.first_unit + kChunkUnits * (k + 1) <= share.units;
-    if (whole || first_unit + kChunkUnits * k < share.units) {
-      sum += uint64_t{even0} * odd0 + uint64_t{even1} * odd1;
-    }
-  }
-  return WarpSum64(sum);
-}
-
 /// Eight symbols' escapes, compacted; of four, only `low` is used.
 struct FastEscapes {
   uint32_t low;
   uint32_t high;
   uint32_t count;  ///< In the top byte.
 };
-/// Stores them; `list` is the place of the first.
-template <uint32_t kSymbols>
-__device__ __forceinline__ void StoreEscapes(const FastEscapes& escapes, uint32_t list) {
-  const uint32_t count = escapes.count >> 24;
-  if (count >= 1) StoreShared8<0>(list, escapes.low);
-  if (count >= 2) StoreShared8<1>(list, escapes.low >> 8);
-  if constexpr (kSymbols == 4) {
-    if (count >= 3) StoreShared8<2>(list, escapes.low >> 16);
-    if (count >= 4) StoreShared8<3>(list, escapes.low >> 24);
-  } else {
-    if (count >= 3) StoreShared8<2>(list, escapes.low >> 16);
-    if (count >= 4) StoreShared8<3>(list, escapes.low >> 24);
-    if (count >= 5) StoreShared8<4>(list, escapes.high);
-    if (count >= 6) {
-      StoreShared8<5>(list, escapes.high >> 8);
-      if (count >= 7) StoreShared8<6>(list, escapes.high >> 16);
-      if (count >= 8) StoreShared8<7>(list, escapes.high >> 24);
-    }
-  }
-}
-
 /// What a warp needs for level 0 of a block.
 struct Level0Job {
-  uint32_t buffer;
+  uint32_t stage;  ///< Where the payload is made.
   uint32_t codes;  ///< Where the level-0 codes are.
   uint32_t elements;
-  uint32_t table;     ///< Of CompactSelector.
-  uint32_t minus;     ///< The window's negative start, in both halves.
-  uint32_t list;      ///< Of the warp.
-  uint32_t capacity;  ///< Of the list.
+  uint32_t table;  ///< Of CompactSelector.
+  uint32_t minus;  ///< The window's negative start, in both halves.
 };
 
 /// All lanes: one chunk of level 0.
@@ -175,7 +79,7 @@ __device__ __forceinline__ void CodeChunk(
   constexpr uint32_t kGroups = FastTraits<kKind>::kGroups;
   constexpr uint32_t kWidth = 0x00010001 * ((1U << kBits) - 1);
   uint32_t symbols[kGroups];
-  SplitUnit<kKind>(word, job.buffer + format::kResidueOffset, unit, job.elements, there, symbols);
+  SplitUnit<kKind>(word, job.stage + format::kResidueOffset, unit, job.elements, there, symbols);
   uint32_t top[kGroups];
   uint32_t top_bits[kGroups];
   uint32_t selector[kGroups];
@@ -219,243 +123,265 @@ __device__ __forceinline__ void CodeChunk(
   }
 }
 
-/// All lanes: level 0 of chunks kFirst to kFirst + kCount - 1 of the warp; what escapes is listed
-/// behind the `listed` that are. Returns how many are then, which may be more than there was room
-/// for: then nothing more was stored.
-template <FastKind kKind, uint32_t kBits, uint32_t kFirst, uint32_t kCount>
-__device__ __forceinline__ uint32_t CodeChunks(const Level0Job& job, const ChunkShare& share,
-                                               const FastTile& tile, uint32_t listed) {
-  constexpr uint32_t kParts = (FastTraits<kKind>::kGroups + 1) / 2;
-  constexpr uint32_t kField = kParts == 2 ? 16 : 8;  // bits in which a warp's sums fit
-  static_assert(kCount * kField <= 32);
-  FastEscapes escapes[kCount][kParts];
-  uint32_t own = 0;
-#pragma unroll
-  for (uint32_t k = 0; k < kCount; ++k) {
-    uint32_t count = 0;
-    if (kFirst + k < share.chunks) {
-      const uint32_t unit = share.first_unit + kChunkUnits * (kFirst + k) + threadIdx.x % 32;
-      CodeChunk<kKind, kBits>(job, tile.word[kFirst + k], unit, unit < share.units, escapes[k]);
-#pragma unroll
-      for (uint32_t part = 0; part < kParts; ++part) count += escapes[k][part].count >> 24;
-    } else {
-#pragma unroll
-      for (uint32_t part = 0; part < kParts; ++part) escapes[k][part] = {0, 0, 0};
-    }
-    own |= count << (kField * k);
+/// A lane's 16 bytes of each of its warp's chunks.
+struct FastTile {
+  uint32_t word[kTileChunks][4];
+};
+/// Where the lane's part of a tile is. Blocks are kWhole, or some parts are not there.
+template <bool kWhole>
+struct TilePlace {
+  uint32_t first_unit;  ///< Of the lane.
+  uint32_t units;       ///< Of the block, 16 bytes each.
+
+  __device__ __forceinline__ bool Has(uint32_t k) const {
+    return kWhole || first_unit + kChunkUnits * k < units;
   }
-  // A field holds a lane's exclusive sum; the sum of all lanes may not fit one of 8 bits.
-  const uint32_t exclusive = ScanInclusive(own) - own;
-  const uint32_t last = __shfl_sync(kAllLanes, exclusive, 31);
-  const uint32_t last_own = __shfl_sync(kAllLanes, own, 31);
-  constexpr uint32_t kFieldMask = (1U << kField) - 1;
-  uint32_t before[kCount];
-#pragma unroll
-  for (uint32_t k = 0; k < kCount; ++k) {
-    before[k] = listed + ((exclusive >> (kField * k)) & kFieldMask);
-    listed += ((last >> (kField * k)) & kFieldMask) + ((last_own >> (kField * k)) & kFieldMask);
-  }
-  if (listed > job.capacity) return listed;
-#pragma unroll
-  for (uint32_t k = 0; k < kCount; ++k) {
-    StoreEscapes<kParts == 1 && FastTraits<kKind>::kGroups == 1 ? 4 : 8>(escapes[k][0],
-                                                                         job.list + before[k]);
-    if constexpr (kParts == 2) {
-      StoreEscapes<8>(escapes[k][1], job.list + before[k] + (escapes[k][0].count >> 24));
-    }
-  }
-  return listed;
+};
+template <bool kWhole>
+__device__ __forceinline__ TilePlace<kWhole> TilePlaceOf(uint32_t length_bytes) {
+  const uint32_t thread = ThreadHere();
+  return {kTileChunks * kChunkUnits * (thread / 32) + thread % 32, length_bytes / 16};
 }
 
-/// All lanes: level 0 of the warp's share. Returns the length of its list, as CodeChunks does.
-template <FastKind kKind, uint32_t kBits>
-__device__ __forceinline__ uint32_t CodeLevel0As(const Level0Job& job, const ChunkShare& share,
-                                                 const FastTile& tile) {
-  static_assert(kWarpChunks == 5);
-  if constexpr (FastTraits<kKind>::kGroups == 4) {
-    uint32_t listed = CodeChunks<kKind, kBits, 0, 2>(job, share, tile, 0);
-    listed = CodeChunks<kKind, kBits, 2, 2>(job, share, tile, listed);
-    return CodeChunks<kKind, kBits, 4, 1>(job, share, tile, listed);
+template <bool kWhole>
+__device__ __forceinline__ void LoadTilePart(const uint8_t* bytes, uint32_t length_bytes,
+                                             FastTile* tile) {
+  const TilePlace<kWhole> place = TilePlaceOf<kWhole>(length_bytes);
+  const uint8_t* from = bytes + 16 * place.first_unit;
+#pragma unroll
+  for (uint32_t k = 0; k < kTileChunks; ++k) {
+    uint4 words = make_uint4(0, 0, 0, 0);
+    if (place.Has(k)) words = LoadStream(from + kChunkBytes * k);
+    tile->word[k][0] = words.x;
+    tile->word[k][1] = words.y;
+    tile->word[k][2] = words.z;
+    tile->word[k][3] = words.w;
+  }
+}
+__device__ __forceinline__ void LoadTile(const uint8_t* bytes, uint32_t length_bytes,
+                                         FastTile* tile) {
+  if (length_bytes == format::kBlockBytes) {
+    LoadTilePart<true>(bytes, length_bytes, tile);
   } else {
-    const uint32_t listed = CodeChunks<kKind, kBits, 0, 4>(job, share, tile, 0);
-    return CodeChunks<kKind, kBits, 4, 1>(job, share, tile, listed);
+    LoadTilePart<false>(bytes, length_bytes, tile);
   }
 }
 
-template <FastKind kKind>
-__device__ __forceinline__ uint32_t CodeLevel0Of(const FastPlan& plan, const Level0Job& job,
-                                                 const ChunkShare& share, FastTile* tile) {
-  if (share.units % kChunkUnits != 0) {
-    // Units that are not there have codes, but no escapes.
-    const uint32_t filler = WordOfSymbol<kKind>(plan.window_start[0]);
+/// All lanes: the tile's terms of BlockHash, in lane 0.
+template <bool kWhole>
+__device__ __forceinline__ uint64_t WarpHash(const FastTile& tile, const TilePlace<kWhole>& place) {
+  constexpr uint32_t kEven = format::kHashEvenKeyFactor;
+  constexpr uint32_t kOdd = format::kHashOddKeyFactor;
+  uint64_t sum = 0;
+  const uint32_t even_key = Opaque(kEven * (2 * place.first_unit + 1));
+  const uint32_t odd_key = Opaque(kOdd * (2 * place.first_unit + 1));
 #pragma unroll
-    for (uint32_t k = 0; k < kWarpChunks; ++k) {
-      if (share.first_unit + kChunkUnits * k + threadIdx.x % 32 < share.units) continue;
+  for (uint32_t k = 0; k < kTileChunks; ++k) {
+    const uint32_t pair = 2 * kChunkUnits * k;
+    if (place.Has(k)) {
+      const uint32_t(&word)[4] = tile.word[k];
+      sum += uint64_t{word[0] + even_key + kEven * pair} * (word[1] + odd_key + kOdd * pair);
+      sum += uint64_t{word[2] + even_key + kEven * (pair + 1)} *
+             (word[3] + odd_key + kOdd * (pair + 1));
+    }
+  }
+  // In three parts, so that 32 of them do not overflow a word.
+  const uint64_t low = __reduce_add_sync(kAllLanes, static_cast<uint32_t>(sum) & 0xFFFFFF);
+  const uint64_t middle = __reduce_add_sync(kAllLanes, static_cast<uint32_t>(sum >> 24) & 0xFFFFFF);
+  const uint64_t high = __reduce_add_sync(kAllLanes, static_cast<uint32_t>(sum >> 48));
+  return low + (middle << 24) + (high << 48);
+}
+
+/// Counts the lane's sampled symbols (docs/format.md, section 7.1): where they stand before any
+/// rotation. `*any` receives the OR of the samples' residues, or for dtypes of 8 bits, whose
+/// residues have no byte planes, how many samples are zero.
+template <FastKind kKind, bool kWhole>
+__device__ __forceinline__ void CountTile(const FastTile& tile, const TilePlace<kWhole>& place,
+                                          uint32_t counts, uint32_t* any) {
+  using Traits = FastTraits<kKind>;
+  constexpr uint32_t kMask = (1U << Traits::kSymbolBits) - 1;
+  const uint32_t warp = ThreadHere() / 32;
+  const uint32_t lane = ThreadHere() % 32;
+  *any = 0;
+  if constexpr (Traits::kElementBytes == 2) {
+    const uint32_t shift = 16 * (warp % 2) + 15 - Traits::kSymbolBits;
+#pragma unroll
+    for (uint32_t k = 0; k < kTileChunks; ++k) {
+      const uint32_t word = tile.word[k][k];
+      if (place.Has(k)) {
+        CountShared(counts + 4 * ((word >> shift) & kMask));
+        *any |= word;
+      }
+    }
+    // Bits of the low byte after the rotation.
+    *any &= warp % 2 != 0 ? 0x007F8000 : 0x8000007F;
+  } else if constexpr (Traits::kElementBytes == 4) {
+#pragma unroll
+    for (uint32_t k = 0; k < kTileChunks; ++k) {
+      const uint32_t word =
+          warp / 2 % 2 != 0 ? tile.word[k][2 * (k / 2) + 1] : tile.word[k][2 * (k / 2)];
+      if (place.Has(k) && lane % 2 == warp % 2) {
+        CountShared(counts + 4 * ((word >> 23) & kMask));
+        *any |= word;
+      }
+    }
+  } else {
+#pragma unroll
+    for (uint32_t k = 0; k < kTileChunks; ++k) {
+      const uint32_t shift = 8 * (2 * (lane / 16) + k / 2) + 7 - Traits::kSymbolBits;
+      if (place.Has(k)) {
+        const uint32_t mask = 0xFFU << (8 * (2 * (lane / 16) + k / 2));
+#pragma unroll
+        for (uint32_t i = k % 2; i < 4; i += 2) {
+          CountShared(counts + 4 * ((tile.word[k][i] >> shift) & kMask));
+          if ((tile.word[k][i] & mask) == 0) ++*any;
+        }
+      }
+    }
+  }
+}
+
+/// The escapes of a lane's part of a tile and where they go in the warp's list.
+template <FastKind kKind>
+struct TileEscapes {
+  static constexpr uint32_t kParts = (FastTraits<kKind>::kGroups + 1) / 2;
+  FastEscapes part[kTileChunks][kParts];
+  uint32_t at[kTileChunks];
+  uint32_t total;  ///< Of the warp.
+};
+
+/// All lanes: level 0 of the warp's tile.
+template <FastKind kKind, uint32_t kBits, bool kWhole>
+__device__ __forceinline__ void CodeTileAs(const Level0Job& job, const TilePlace<kWhole>& place,
+                                           const FastTile& tile, TileEscapes<kKind>* escapes) {
+#pragma unroll
+  for (uint32_t k = 0; k < kTileChunks; ++k) {
+    CodeChunk<kKind, kBits>(job, tile.word[k], place.first_unit + kChunkUnits * k, place.Has(k),
+                            escapes->part[k]);
+  }
+}
+
+/// All lanes: where a lane's escapes go.
+template <FastKind kKind>
+__device__ __forceinline__ void PlaceEscapes(TileEscapes<kKind>* escapes) {
+  const auto& part = escapes->part;
+  if constexpr (TileEscapes<kKind>::kParts == 1) {
+    const GroupOffsets offsets =
+        ScanGroups(Permute(Permute(part[0][0].count, part[1][0].count, 0x0073),
+                           Permute(part[2][0].count, part[3][0].count, 0x0073), 0x5410));
+#pragma unroll
+    for (uint32_t k = 0; k < kTileChunks; ++k) escapes->at[k] = offsets.at[k];
+    escapes->total = offsets.total;
+  } else {
+    uint32_t total = 0;
+#pragma unroll
+    for (uint32_t k = 0; k < kTileChunks; k += 2) {
+      const uint32_t first = (part[k][0].count + part[k][1].count) >> 24;
+      const uint32_t second = (part[k + 1][0].count + part[k + 1][1].count) >> 24;
+      const uint32_t own = first | (second << 16);
+      const uint32_t inclusive = ScanInclusive(own);
+      const uint32_t all = __shfl_sync(kAllLanes, inclusive, 31);
+      escapes->at[k] = total + ((inclusive - own) & 0xFFFF);
+      total += all & 0xFFFF;
+      escapes->at[k + 1] = total + ((inclusive - own) >> 16);
+      total += all >> 16;
+    }
+    escapes->total = total;
+  }
+}
+
+/// Where the level-0 codes are in a payload.
+template <FastKind kKind>
+__device__ __forceinline__ uint32_t CodeOffset(uint32_t elements) {
+  return format::kResidueOffset + format::FieldBytes(FastTraits<kKind>::kResidueBits, elements);
+}
+
+/// Level 0 of a block's tile, its shape being known. What is not there of blocks that are not
+/// whole has codes, but no escapes.
+template <FastKind kKind, bool kWhole>
+__device__ __forceinline__ void CodeTilePart(const CodedShape& shape, uint32_t stage,
+                                             uint32_t table, uint32_t length_bytes, FastTile* tile,
+                                             TileEscapes<kKind>* escapes) {
+  if constexpr (kWhole) length_bytes = format::kBlockBytes;
+  const uint32_t elements = length_bytes / FastTraits<kKind>::kElementBytes;
+  const Level0Job job{stage, stage + CodeOffset<kKind>(elements), elements, table,
+                      shape.minus_pair[0]};
+  const TilePlace<kWhole> place = TilePlaceOf<kWhole>(length_bytes);
+  if constexpr (!kWhole) {
+    const uint32_t filler = WordOfSymbol<kKind>(shape.window_start(0));
+#pragma unroll
+    for (uint32_t k = 0; k < kTileChunks; ++k) {
+      if (place.Has(k)) continue;
 #pragma unroll
       for (uint32_t& word : tile->word[k]) word = filler;
     }
   }
-  switch (plan.level0_bits) {
+  switch (shape.level0_bits) {
     case 1:
-      return CodeLevel0As<kKind, 1>(job, share, *tile);
+      return CodeTileAs<kKind, 1>(job, place, *tile, escapes);
     case 2:
-      return CodeLevel0As<kKind, 2>(job, share, *tile);
+      return CodeTileAs<kKind, 2>(job, place, *tile, escapes);
     default:
-      return CodeLevel0As<kKind, 3>(job, share, *tile);
+      return CodeTileAs<kKind, 3>(job, place, *tile, escapes);
   }
 }
-
-/// All lanes: level 0 of the warp's share of the block in `buffer`; see CodeChunks.
-__device__ __forceinline__ uint32_t CodeLevel0(const FastPlan& plan, uint32_t buffer,
-                                               uint32_t table, uint32_t list, uint32_t capacity,
-                                               const ChunkShare& share, FastTile* tile) {
-  const Level0Job job{buffer,  buffer + plan.code_offset, plan.elements,
-                      table,   plan.windows.minus[0],     list,
-                      capacity};
-  switch (plan.kind) {
-    case FastKind::kBf16:
-      return CodeLevel0Of<FastKind::kBf16>(plan, job, share, tile);
-    case FastKind::kFp16:
-      return CodeLevel0Of<FastKind::kFp16>(plan, job, share, tile);
-    case FastKind::kFp32:
-      return CodeLevel0Of<FastKind::kFp32>(plan, job, share, tile);
-    case FastKind::kFp8E4:
-      return CodeLevel0Of<FastKind::kFp8E4>(plan, job, share, tile);
-    default:
-      return CodeLevel0Of<FastKind::kFp8E5>(plan, job, share, tile);
+template <FastKind kKind>
+__device__ __forceinline__ void CodeTile(const CodedShape& shape, uint32_t stage, uint32_t table,
+                                         uint32_t length_bytes, FastTile* tile,
+                                         TileEscapes<kKind>* escapes) {
+  if (length_bytes == format::kBlockBytes) {
+    CodeTilePart<kKind, true>(shape, stage, table, length_bytes, tile, escapes);
+  } else {
+    CodeTilePart<kKind, false>(shape, stage, table, length_bytes, tile, escapes);
   }
+  PlaceEscapes(escapes);
 }
 
-/// The codes of four symbols at a level, in the top byte.
-template <uint32_t kLevel>
-__device__ __forceinline__ uint32_t CodesAtLevel(uint32_t symbols, const PairWindows& windows) {
-  uint32_t first = Permute(symbols, 0, 0x4140);
-  uint32_t second = Permute(symbols, 0, 0x4342);
+/// Stores up to 8 escapes at `list`, but leaves those after the fifth to StoreManyEscapes.
+template <uint32_t kSymbols>
+__device__ __forceinline__ void StoreFewEscapes(const FastEscapes& escapes, uint32_t list) {
+  const uint32_t count = escapes.count >> 24;
+  if (count >= 1) StoreShared8<0>(list, escapes.low);
+  if (count >= 2) StoreShared8<1>(list, escapes.low >> 8);
+  if (count >= 3) StoreShared8<2>(list, escapes.low >> 16);
+  if (count >= 4) StoreShared8<3>(list, escapes.low >> 24);
+  if constexpr (kSymbols == 8) {
+    if (count >= 5) StoreShared8<4>(list, escapes.high);
+  }
+}
+__device__ __forceinline__ void StoreManyEscapes(const FastEscapes& escapes, uint32_t list) {
+  const uint32_t count = escapes.count >> 24;
+  if (count >= 6) StoreShared8<5>(list, escapes.high >> 8);
+  if (count >= 7) StoreShared8<6>(list, escapes.high >> 16);
+  if (count >= 8) StoreShared8<7>(list, escapes.high >> 24);
+}
+
+/// The lane's escapes to the block's list; `list` is the place of the warp's first.
+template <FastKind kKind>
+__device__ __forceinline__ void ListEscapes(const TileEscapes<kKind>& escapes, uint32_t list) {
+  constexpr uint32_t kSymbols = FastTraits<kKind>::kGroups == 1 ? 4 : 8;
+  constexpr uint32_t kParts = TileEscapes<kKind>::kParts;
+  uint32_t most = 0;
 #pragma unroll
-  for (uint32_t level = 0; level < kLevel; ++level) {
-    const uint32_t minus_width = level == 0 ? windows.minus_width : 0xFFFDFFFD;
-    first = Collapse(first, windows.start[level], minus_width);
-    second = Collapse(second, windows.start[level], minus_width);
-  }
-  return CrumbsOfPairs(__viaddmin_u16x2(first, windows.minus[kLevel], 0x00030003),
-                       __viaddmin_u16x2(second, windows.minus[kLevel], 0x00030003));
-}
-
-/// Entries of a list that a warp takes at once, kWords words of four symbols a lane.
-template <uint32_t kWords>
-inline constexpr uint32_t kListPass = 4 * kWords * 32;
-/// What suits the usual lengths: 330 of a worker at level 1; 800 and 110 of a block at levels 2
-/// and 3.
-inline constexpr uint32_t kLevel1Words = 3;
-inline constexpr uint32_t kLevel2Words = 7;
-inline constexpr uint32_t kLevel3Words = 1;
-
-/// All lanes: codes up to kListPass<kWords> entries at a level and lists what escapes at `to`.
-/// `left`: entries from the lane's first on, may be negative; what is behind the list up to a
-/// multiple of 4 must be padding. The codes go to `codes`, but the first byte to
-/// `first_codes`. Returns the number of escapes; lists none when there are
-/// more than `room`.
-template <uint32_t kLevel, uint32_t kWords>
-__device__ __forceinline__ uint32_t CodeListPass(const uint32_t (&symbols)[kWords], int left,
-                                                 uint32_t codes, uint32_t first_codes,
-                                                 uint32_t table, const PairWindows& windows,
-                                                 uint32_t to, uint32_t room) {
-  FastEscapes escapes[kWords];
-  uint32_t own = 0;
+  for (uint32_t k = 0; k < kTileChunks; ++k) {
+    uint32_t to = list + escapes.at[k];
 #pragma unroll
-  for (uint32_t g = 0; g < kWords; ++g) {
-    uint32_t top = CodesAtLevel<kLevel>(symbols[g], windows);
-    if (left <= static_cast<int>(4 * g)) {
-      top = 0;
-    } else {
-      StoreShared8(g == 0 ? first_codes : codes + g, top >> 24);
+    for (uint32_t i = 0; i < kParts; ++i) {
+      StoreFewEscapes<kSymbols>(escapes.part[k][i], to);
+      most = max(most, escapes.part[k][i].count);
+      to += escapes.part[k][i].count >> 24;
     }
-    const uint32_t selector = LoadShared32(table + (top >> 22));
-    escapes[g] = {Permute(symbols[g], 0, selector), 0, selector};
-    own += selector >> 24;
   }
-  const uint32_t inclusive = ScanInclusive(own);
-  const uint32_t total = __shfl_sync(kAllLanes, inclusive, 31);
-  if (total > room) return total;
-  uint32_t at = to + inclusive - own;
+  if (kSymbols < 8 || most < 6U << 24) return;
 #pragma unroll
-  for (uint32_t g = 0; g < kWords; ++g) {
-    StoreEscapes<4>(escapes[g], at);
-    at += escapes[g].count >> 24;
-  }
-  return total;
-}
-
-/// A warp's part of the block's list of level 0.
-struct WarpList {
-  uint32_t segment;  ///< Where it is, kListOffset bytes before the list.
-  uint32_t listed;
-  uint32_t before;  ///< Entries of the warps before.
-};
-
-/// All lanes: codes the warp's list at level 1 to `codes`, where the block's are, and lists what
-/// escapes at `to`. The byte of codes that it shares with the warps before goes to `*shared_codes`
-/// instead. Returns the number of escapes, more than `room` when they had none.
-__device__ __forceinline__ uint32_t CodeLevel1(const FastPlan& plan, const WarpList& list,
-                                               uint32_t codes, uint32_t shared_codes,
-                                               uint32_t table, uint32_t to, uint32_t room) {
-  const uint32_t lane = threadIdx.x % 32;
-  if (lane < 4) {
-    const uint32_t padding = plan.padding[1];
-    StoreShared8(list.segment + lane, padding);
-    StoreShared8(list.segment + kListOffset + list.listed + lane, padding);
-  }
-  __syncwarp();
-  // Entries are read as they stand in the bytes of codes: from a multiple of 4 on.
-  const uint32_t ahead = list.before % 4;
-  const uint32_t entries = ahead + list.listed;
-  const uint32_t from = list.segment + kListOffset - ahead;
-  uint32_t escapes = 0;
-#pragma unroll 1
-  for (uint32_t first = 0; first < entries; first += kListPass<kLevel1Words>) {
-    const uint32_t at = first + 4 * kLevel1Words * lane;
-    const uint32_t aligned = (from + at) & ~3U;
-    uint32_t word[kLevel1Words + 1];
-    word[0] = LoadShared32<0>(aligned);
-    word[1] = LoadShared32<4>(aligned);
-    word[2] = LoadShared32<8>(aligned);
-    word[3] = LoadShared32<12>(aligned);
-    uint32_t symbols[kLevel1Words];
+  for (uint32_t k = 0; k < kTileChunks; ++k) {
+    uint32_t to = list + escapes.at[k];
 #pragma unroll
-    for (uint32_t g = 0; g < kLevel1Words; ++g) {
-      symbols[g] = ShiftRightWrapped(word[g], word[g + 1], 8 * (from & 3));
+    for (uint32_t i = 0; i < kParts; ++i) {
+      StoreManyEscapes(escapes.part[k][i], to);
+      to += escapes.part[k][i].count >> 24;
     }
-    const uint32_t own_codes = codes + list.before / 4 + at / 4;
-    const bool shares = at == 0 && ahead != 0;
-    escapes += CodeListPass<1>(symbols, static_cast<int>(entries) - static_cast<int>(at), own_codes,
-                               shares ? shared_codes : own_codes, table, plan.windows, to + escapes,
-                               room < escapes ? 0 : room - escapes);
   }
-  return escapes;
-}
-
-/// All lanes: codes a list of `listed` entries at level 2 or 3 in place. Returns the number of
-/// escapes, which are the list then.
-template <uint32_t kLevel, uint32_t kWords>
-__device__ __forceinline__ uint32_t WarpCodeLevel(const FastPlan& plan, uint32_t list,
-                                                  uint32_t listed, uint32_t codes, uint32_t table) {
-  const uint32_t lane = threadIdx.x % 32;
-  if (lane < 4) StoreShared8(list + listed + lane, plan.padding[kLevel]);
-  __syncwarp();
-  uint32_t escapes = 0;
-#pragma unroll 1
-  for (uint32_t first = 0; first < listed; first += kListPass<kWords>) {
-    const uint32_t at = first + 4 * kWords * lane;
-    uint32_t symbols[kWords];
-#pragma unroll
-    for (uint32_t g = 0; g < kWords; ++g) symbols[g] = LoadShared32(list + at + 4 * g);
-    __syncwarp();
-    escapes += CodeListPass<kLevel>(symbols, static_cast<int>(listed) - static_cast<int>(at),
-                                    codes + at / 4, codes + at / 4, table, plan.windows,
-                                    list + escapes, ~0U);
-    __syncwarp();
-  }
-  return escapes;
 }
 
 }  // namespace cinch::codec::gpu

@@ -154,4 +154,74 @@ __device__ __forceinline__ ChosenShape ChooseShape(const SampleCounts& counts) {
   return best;
 }
 
+/// All lanes: the windows of shape kShape, of those that ChooseShape knows. A shape that is not to
+/// be tried costs kNoShapeCost.
+inline constexpr uint32_t kNoShapeCost = 0xFFFFFFFF;
+template <uint32_t kShape>
+__device__ __forceinline__ ChosenShape SearchShape(const SampleCounts& counts) {
+  constexpr uint32_t kBits = kShape == 0 ? 2 : kShape == 2 ? 3 : 1;
+  ShapeSearch search{counts.own, counts.samples, kBits * counts.samples, counts.range_size, {}};
+  uint32_t base = counts.base;
+  if constexpr (kShape == 3) {
+    // Without symbol 0, all symbols of the range are numbered one less.
+    search.escapes -= counts.zeroes;
+    search.cost_bits += 2 * search.escapes;
+    --base;
+  } else {
+    TakeWindow<(1U << kBits) - 1>(0, base, &search);
+  }
+#pragma unroll
+  for (uint32_t level = 1; level < format::kLevels; ++level) TakeWindow<3>(level, base, &search);
+  ChosenShape shape{search.cost_bits, kBits, {}};
+  if (kShape == 3 && counts.base == 0) shape.cost_bits = kNoShapeCost;
+#pragma unroll
+  for (uint32_t level = 0; level < format::kLevels; ++level) {
+    shape.start[level] = search.start[level];
+  }
+  return shape;
+}
+
+/// A shape as those who code need it, in shared memory. Numbers of levels 0 to 3; pairs have the
+/// same number in both halves.
+struct CodedShape {
+  uint32_t start_pair[format::kLevels];
+  uint32_t minus_pair[format::kLevels];  ///< The starts' negatives.
+  uint32_t padding[format::kLevels];     ///< A symbol that is no escape.
+  uint32_t level0_bits;
+  uint32_t coded_offset;      ///< As in format::CascadeLayout.
+  uint32_t minus_width_pair;  ///< Of level 0.
+
+  __device__ __forceinline__ uint32_t window_start(uint32_t level) const {
+    return start_pair[level] & 0xFF;
+  }
+};
+
+__device__ __forceinline__ uint32_t BothHalves(uint32_t value) {
+  return (value & 0xFFFF) * 0x00010001;
+}
+
+/// All lanes: writes down a shape of level0_bits kBits, all but its coded_offset.
+template <uint32_t kBits>
+__device__ __forceinline__ void WarpStoreShape(const ChosenShape& chosen, CodedShape* shape) {
+  const uint32_t level = threadIdx.x % 32;
+  if (level >= format::kLevels) return;
+  uint32_t start = chosen.start[0];
+#pragma unroll
+  for (uint32_t i = 1; i < format::kLevels; ++i) {
+    if (level == i) start = chosen.start[i];
+  }
+  uint32_t padding = start;
+#pragma unroll
+  for (uint32_t i = format::kLevels - 1; i-- > 0;) {
+    const uint32_t width = i == 0 ? (1U << kBits) - 1 : 3;
+    if (i < level && padding >= chosen.start[i]) padding += width;
+  }
+  shape->start_pair[level] = BothHalves(start);
+  shape->minus_pair[level] = BothHalves(0 - start);
+  shape->padding[level] = padding;
+  if (level != 0) return;
+  shape->level0_bits = kBits;
+  shape->minus_width_pair = BothHalves(0 - ((1U << kBits) - 1));
+}
+
 }  // namespace cinch::codec::gpu

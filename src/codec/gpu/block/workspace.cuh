@@ -22,13 +22,6 @@ struct Shape {
   uint32_t window_start[format::kLevels];
 };
 
-/// The same where the fast encoder keeps it.
-struct FastShape {
-  uint32_t cost_bits;
-  uint32_t start[format::kLevels];         ///< The windows' starts.
-  uint32_t first_symbol[format::kLevels];  ///< What code 0 of each level names.
-};
-
 /// Room beyond a block for reads of whole vectors.
 inline constexpr uint32_t kVectorSlackBytes = 64;
 
@@ -43,7 +36,6 @@ struct EncodeWorkspace {
   alignas(16) uint32_t counts[256];                                ///< Of the sample's symbols.
   alignas(16) uint32_t remaining[kAutoCandidates][kRangeSymbols];  ///< A row a warp.
   Shape shapes[kShapes];
-  FastShape fast[kShapes];  ///< For level0_bits 2, 1 and 3.
   uint64_t estimate_bits[kAutoCandidates];
   uint32_t estimate_samples[kAutoCandidates];
   uint8_t place_of_symbol[256];                  ///< Level << 4 | code; level 4 is a raw byte.

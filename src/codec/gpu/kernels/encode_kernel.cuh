@@ -6,9 +6,9 @@
 #include <cstdint>
 
 #include "codec/gpu/block/encode_block.cuh"
-#include "codec/gpu/kernels/encode_mover.cuh"
+#include "codec/gpu/kernels/encode_sender.cuh"
+#include "codec/gpu/kernels/encode_session.cuh"
 #include "codec/gpu/kernels/encode_shared.cuh"
-#include "codec/gpu/kernels/encode_workers.cuh"
 #include "codec/gpu/kernels/place_scan.cuh"
 #include "codec/gpu/warp/team.cuh"
 
@@ -20,22 +20,24 @@ using EncodeTeam = CtaTeam<kEncodeTuning.threads>;
 __device__ __noinline__ void SyncEncodeAlone(const BatchParameters& batch, EncodeShared* shared,
                                              uint32_t turn) {
   const EncodeTeam team;
+  if (team.warp() == kResolverWarp) WarpResolveTo(batch, shared, turn + 1);
+  team.Sync();
   const Unit& unit = shared->schedule.units[turn % kRing];
   const PlanItem& item = shared->schedule.items[turn % kRing];
   uint64_t* state = batch.scratch.block_states + unit.first_unit + unit.block;
-  const bool moves = team.warp() == kMoverWarp;
+  const bool sends = team.warp() == kSenderWarp;
   if (item.blocks == 0) {
-    if (moves && team.lane() == 0) {
+    if (sends && team.lane() == 0) {
       StoreRelaxed(state, StateWord(shared->schedule.epoch, BlockStage::kOwn, 0));
       FinishFrame(item, item.status, 0, 0, batch.results + unit.item);
     }
     return;
   }
-  auto* workspace = reinterpret_cast<EncodeWorkspace*>(shared->buffers);
+  auto* workspace = reinterpret_cast<EncodeWorkspace*>(shared->stages);
   const EncodeResult encoded = SyncEncodeBlock(team, TaskOf(item, unit.block), workspace);
   PlacedBlock placed{unit.block, encoded.payload_bytes / format::kPayloadUnitBytes, 0, CINCH_OK,
                      encoded.hash};
-  if (moves) {
+  if (sends) {
     if (team.lane() == 0) {
       StoreRelaxed(state, StateWord(shared->schedule.epoch, BlockStage::kOwn, placed.units));
     }
@@ -59,58 +61,40 @@ __device__ __noinline__ void SyncEncodeAlone(const BatchParameters& batch, Encod
     CopyAs<Words4>(team, DestinationOf(item, placed), workspace->payload, encoded.payload_bytes);
   }
   team.Sync();
-  if (moves && team.lane() == 0) AccountBlock(batch, shared, turn, placed);
+  if (sends && team.lane() == 0) AccountBlock(batch, shared, turn, placed);
 }
 
-/// By all threads: makes the phases ready for a session.
-__device__ __forceinline__ void SyncStartSession(EncodeShared* shared) {
-  if (threadIdx.x < kBuffers) {
-    const Turn turn{0, threadIdx.x, 0};
-    InitPhases(PhaseOf(*shared, turn, Phase::kFull), 1);
-    InitPhases(PhaseOf(*shared, turn, Phase::kPlanned), 1);
-    InitPhases(PhaseOf(*shared, turn, Phase::kTaken), kWorkers);
-    InitPhases(PhaseOf(*shared, turn, Phase::kListed), kWorkers);
-    InitPhases(PhaseOf(*shared, turn, Phase::kDone), 1);
+/// By all threads: runs a session, if the turn's block is for one.
+__device__ __forceinline__ SessionTurn SyncRunSessionOf(const BatchParameters& batch,
+                                                        EncodeShared* shared, uint32_t turn) {
+  switch (shared->blocks[turn % kRing].kind) {
+    case FastKind::kBf16:
+      return SyncRunSession<FastKind::kBf16>(batch, shared, turn);
+    case FastKind::kFp16:
+      return SyncRunSession<FastKind::kFp16>(batch, shared, turn);
+    case FastKind::kFp32:
+      return SyncRunSession<FastKind::kFp32>(batch, shared, turn);
+    case FastKind::kFp8E4:
+      return SyncRunSession<FastKind::kFp8E4>(batch, shared, turn);
+    case FastKind::kFp8E5:
+      return SyncRunSession<FastKind::kFp8E5>(batch, shared, turn);
+    default:
+      return {turn, 0};
   }
-  if (threadIdx.x == 0) shared->stops = 0;
-  __syncthreads();
 }
 
-/// By all threads: turns from `turn` on until one that is not for the fast path; returns that one.
-__device__ __forceinline__ uint32_t SyncRunSession(const BatchParameters& batch,
-                                                   EncodeShared* shared, uint32_t turn) {
-  SyncStartSession(shared);
-  const uint32_t warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0);
-  if (warp < kWorkers) {
-    RunWorker(shared, turn);
-  } else if (warp == kPlannerWarp) {
-    RunPlanner(shared, turn);
-  } else if (warp == kFinisherWarp) {
-    RunFinisher(batch, shared, turn);
-  } else {
-    RunMover(batch, shared, turn);
-  }
-  __syncthreads();
-  return shared->last_turn;
-}
-
-/// By the mover, once: what it knows at the start.
-__device__ __forceinline__ void StartMover(const BatchParameters& batch, bool scans,
-                                           EncodeShared* shared) {
+/// By one warp, once: the first turn's unit.
+__device__ __forceinline__ void WarpStart(const BatchParameters& batch, bool scans,
+                                          EncodeShared* shared) {
   if (threadIdx.x % 32 == 0) {
     shared->finder = {scans, false};
     shared->tally = Tally{};
+    shared->guessed_dtype = CINCH_DTYPE_BF16;
+    shared->resolved = 0;
+    shared->ticket = TakeTicket(batch);
   }
-  MoverState mover{0, 0};
-  DrawTicket(batch, &mover);
-  ResolveNext(batch, shared, &mover);
-  if (threadIdx.x % 32 == 0) shared->mover = mover;
-  if (threadIdx.x % 32 == 0) {
-    // Dtypes of 8 bits need the room of a buffer for their lists.
-    const bool is_wide = shared->schedule.units[0].item == kNoItem ||
-                         format::TraitsOf(shared->schedule.items[0].dtype).element_bytes > 1;
-    shared->buffer_count = is_wide ? kBuffers : kBuffers - 1;
-  }
+  __syncwarp();
+  WarpResolveTo(batch, shared, 0);
 }
 
 /// The whole launch, by all threads of every thread block.
@@ -126,16 +110,28 @@ __device__ __forceinline__ void SyncEncodeBatch(const BatchParameters& batch,
     }
   } else {
     if (threadIdx.x < 256) shared->selectors[threadIdx.x] = CompactSelector(threadIdx.x);
-    if (threadIdx.x / 32 == kMoverWarp) StartMover(batch, scans, shared);
+    if (threadIdx.x / 32 == kResolverWarp) WarpStart(batch, scans, shared);
     __syncthreads();
     for (uint32_t turn = 0; shared->schedule.units[turn % kRing].item != kNoItem;) {
-      turn = SyncRunSession(batch, shared, turn);
-      if (shared->schedule.units[turn % kRing].item == kNoItem) break;
+      bool alone = shared->blocks[turn % kRing].kind == FastKind::kNone;
+      if (!alone) {
+        const SessionTurn last = SyncRunSessionOf(batch, shared, turn);
+        turn = last.number;
+        const SessionEnd end = shared->end;
+        alone = end == SessionEnd::kDeclined;
+        if (end != SessionEnd::kCoded) {
+          SyncSend(batch, shared, last.last_stage());
+        } else {
+          SyncEndSession(batch, shared, last.stage, last.odd());
+          ++turn;
+        }
+      }
+      if (!alone) continue;
       SyncEncodeAlone(batch, shared, turn);
       ++turn;
       __syncthreads();
     }
-    if (threadIdx.x / 32 == kMoverWarp) WarpAwaitWrites();
+    if (threadIdx.x / 32 == kSenderWarp) WarpAwaitWrites();
   }
   SyncEndSchedule(batch);
 }

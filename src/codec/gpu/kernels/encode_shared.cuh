@@ -2,24 +2,20 @@
 /// @file encode_shared.cuh
 /// How a thread block that compresses divides its work and its memory.
 ///
-/// Every block of the batch goes through the thread block in turns, and every turn through these
-/// hands, which work on different turns at the same time:
+/// Blocks go through a thread block in turns, one in each of three stages. In a turn's *window* a
+/// few warps choose the new block's codebook, others code the last levels of the block before and
+/// make its head, and one sends the block before that to its place and finds out which block comes
+/// next. Then all warps code levels 0 and 1 of the new block, while their part of the next one is
+/// on its way to their registers.
 ///
-///   mover     draws the unit, fetches its bytes into a buffer                        -> full
-///   planner   counts the sample, chooses the codebook                                -> planned
-///   workers   add up the checksum, code levels 0 and 1; residues and codes come to
-///             stand where the bytes were                                             -> listed
-///   finisher  codes levels 2 and 3, writes the head, publishes the size              -> done
-///   mover     waits for the payload's place, sends it there, fills the buffer again
-///
-/// The turns' bytes and payloads share two or three buffers. What the fast path declines ends a
-/// session: the pipeline runs empty, all threads code the one block together, and the next session
-/// starts behind it.
+/// Runs of blocks of one dtype are *sessions*, each with code of its own. What the fast path
+/// declines ends a session, too: all threads code the one block together then.
 #pragma once
 
 #include <cstdint>
 
 #include "codec/gpu/block/encode_block.cuh"
+#include "codec/gpu/block/fast_detect.cuh"
 #include "codec/gpu/block/fast_encode.cuh"
 #include "codec/gpu/kernels/place_scan.cuh"
 #include "codec/gpu/kernels/schedule.cuh"
@@ -28,119 +24,94 @@
 
 namespace cinch::codec::gpu {
 
-inline constexpr uint32_t kWorkers = 13;  ///< Warps; 64 chunks of a whole block are 5 for each.
-inline constexpr uint32_t kPlannerWarp = 13;
-inline constexpr uint32_t kFinisherWarp = 14;
-inline constexpr uint32_t kMoverWarp = 15;
-static_assert(kEncodeTuning.threads == 32 * (kMoverWarp + 1));
-static_assert(kWorkers * kWarpChunks * kChunkBytes >= format::kBlockBytes);
+inline constexpr uint32_t kEncodeWarps = kEncodeTuning.threads / 32;
+/// Bytes of a block that a warp codes.
+inline constexpr uint32_t kTileBytes = format::kBlockBytes / kEncodeWarps;
+static_assert(kTileBytes == kTileChunks * kChunkBytes);
 
-/// A block's bytes at kSourceOffset, later its payload.
-inline constexpr uint32_t kBufferBytes = format::kMaxBlockPayloadBytes;
-inline constexpr uint32_t kBuffers = 3;
-inline constexpr uint32_t kListBytes = 12032;
+// Who does what in a window. Warps 0 to 3 choose a codebook, one of each shape.
+inline constexpr uint32_t kResolverWarp = 4;
+inline constexpr uint32_t kDetectWarp = 5;  ///< The first of one for each candidate of auto.
+inline constexpr uint32_t kSenderWarp = 12;
+inline constexpr uint32_t kTailWarp = 13;  ///< The first of kTailWarps.
+inline constexpr uint32_t kTailWarps = 3;
+static_assert(kTailWarp + kTailWarps == kEncodeWarps);
+static_assert(kDetectWarp + kDetectCandidates == kSenderWarp);
 
-/// Where lists are and how long they may be. Three buffers leave room for lists as long as usual
-/// data have; two for any: 8-bit dtypes have two to four times as many symbols a block.
-struct ListMemory {
-  uint32_t offset;         ///< From the buffers' start.
-  uint32_t level0_stride;  ///< Of the workers' segments.
-  uint32_t level1_stride;
-  uint32_t level1_offset;
-  uint32_t level2_offset;
-  uint32_t level2_capacity;
+inline constexpr uint32_t kStages = 3;
+/// Larger payloads run on into the next stage; the last one holds any.
+inline constexpr uint32_t kStageBytes = 30464;
+inline constexpr uint32_t kLastStageBytes = format::kMaxBlockPayloadBytes + 32;
+/// Longer lists are for the plain path: 8-bit data with more symbols than level 0 can name.
+inline constexpr uint32_t kListCapacity = 16384;
 
-  __device__ constexpr uint32_t level0_capacity() const {
-    return level0_stride - kListOffset - kListSlack;
-  }
-  __device__ constexpr uint32_t level1_capacity() const { return level1_stride - 4; }
+/// A turn's block, as all threads need it.
+struct TurnBlock {
+  const uint8_t* bytes;
+  uint32_t length_bytes;
+  uint32_t dtype;
+  FastKind kind;  ///< kNone when it is not for the fast path, or there is none.
+  bool detects;   ///< The item's dtype is auto: dtype and kind are a guess.
 };
-__device__ __forceinline__ constexpr ListMemory ListMemoryOf(uint32_t buffers) {
-  const uint32_t bytes = kListBytes + (kBuffers - buffers) * kBufferBytes;
-  const uint32_t level0_stride = buffers == kBuffers ? 580 : 2592;
-  const uint32_t level1_stride = buffers == kBuffers ? 168 : 480;
-  const uint32_t level1_offset = buffers * kBufferBytes + kWorkers * level0_stride;
-  const uint32_t level2_offset = level1_offset + kWorkers * level1_stride;
-  return {buffers * kBufferBytes, level0_stride,
-          level1_stride,          level1_offset,
-          level2_offset,          buffers * kBufferBytes + bytes - level2_offset - kListSlack};
-}
 
-/// A turn's phases. kTaken: all workers have the bytes in registers, so that the buffer is free.
-enum class Phase : uint32_t { kFull, kPlanned, kTaken, kListed, kDone };
-inline constexpr uint32_t kPhases = 5;
+/// How a session ends: why its last turn's block is not coded, if it is not.
+enum class SessionEnd : uint32_t {
+  kCoded,       ///< Its levels 0 and 1 are.
+  kDeclined,    ///< It is for all threads.
+  kRedirected,  ///< Its dtype is another one.
+};
 
-/// What the mover keeps in registers while a session lasts.
-struct MoverState {
-  uint32_t ticket;    ///< Lane 0's.
-  uint32_t resolved;  ///< Turns whose units are known.
+/// What the tail warps have to know of a block whose levels 0 and 1 are coded.
+struct StagedBlock {
+  uint64_t hash;
+  uint32_t turn;
+  uint32_t listed[2];  ///< Escapes of levels 0 and 1.
+  uint32_t coded_offset;
+  uint32_t shape;  ///< Which of the turn's shapes.
+  bool stored;
+  bool large;  ///< May run on into the next stage.
+};
+
+/// A finished payload that waits for its place.
+struct PendingBlock {
+  uint64_t hash;
+  uint32_t turn;
+  uint32_t payload_bytes;  ///< 0 for none.
 };
 
 struct EncodeShared {
-  alignas(128) uint8_t buffers[kBuffers * kBufferBytes];
-  alignas(16) uint8_t lists[kListBytes];
-  alignas(16) uint32_t counts[256];  ///< The planner's.
-  uint32_t selectors[256];           ///< CompactSelector of each byte of codes.
-  uint32_t listed[2][16];            ///< Escapes of level 0 by worker, of even and odd turns.
-  uint64_t hash_sums[kBuffers][16];  ///< By buffer and worker.
-  uint32_t escaped[16];              ///< Of level 1.
-  uint32_t shared_codes[16];  ///< Each worker's part of a byte that it shares; see CodeLevel1.
-  uint64_t phases[kBuffers * kPhases];
-  FastPlan plans[kBuffers];  ///< By buffer.
+  alignas(128) uint8_t stages[(kStages - 1) * kStageBytes + kLastStageBytes];
+  alignas(16) uint8_t list[kListCapacity + 32];  ///< Of one level after the other.
+  alignas(16) uint32_t counts[256];
+  uint32_t selectors[256];  ///< CompactSelector of each byte of codes.
+  alignas(16) uint32_t costs[kShapes];
+  alignas(16) CodedShape shapes[2][kShapes];  ///< Of even and odd turns of a session.
+  uint32_t listed[3][kEncodeWarps];           ///< Escapes by warp: of level 0, 1, and 2.
+  uint64_t hash_sums[kEncodeWarps];           ///< Of the warps' tiles.
+  uint64_t hash;                              ///< Of the turn's block.
+  uint32_t residues;  ///< The OR of sampled residues, where a dtype has several planes of them.
+  uint32_t zeros;     ///< Sampled elements that are zero, where symbols do not tell.
+  uint32_t several;   ///< Not 0 when the sample has more than one symbol, few of them 0.
+  uint32_t payload_bytes;  ///< The tail warps'.
+  SessionEnd end;
+  uint32_t guessed_dtype;  ///< For auto: that of the last block.
+  DtypeEstimate estimates[kDetectCandidates];
+  StagedBlock staged;
+  PendingBlock pending[kStages];
+  TurnBlock blocks[kRing];
   Schedule schedule;
-  // Of the session.
-  uint32_t buffer_count;
-  uint32_t has_bytes[kBuffers];  ///< 0 for a turn that ends the session.
-  uint32_t stops;                ///< 1 once the finisher has found the session's end.
-  uint32_t last_turn;            ///< Which that is.
-  // The mover's, from session to session.
-  MoverState mover;
+  uint32_t ticket;    ///< Of the next turn that is not resolved.
+  uint32_t resolved;  ///< Turns whose units are known.
+  // The sender's.
   PlaceFinder finder;
   Tally tally;
-  // A block that all threads code.
+  // Of a block that all threads code.
   uint32_t place_units;
   uint32_t placed;
 };
-// Two thread blocks a multiprocessor: 228 KiB less 1 KiB each, and a little that is not in here.
-static_assert(sizeof(EncodeShared) + 128 <= 113 * 1024);
-static_assert(sizeof(EncodeWorkspace) <= kBuffers * kBufferBytes);
-
-/// A turn's buffer, and which of its phases' parities are the turn's.
-struct Turn {
-  uint32_t number;
-  uint32_t slot;
-  uint32_t parity;
-
-  __device__ __forceinline__ Turn Next(uint32_t buffer_count) const {
-    const bool wraps = slot + 1 == buffer_count;
-    return {number + 1, wraps ? 0 : slot + 1, wraps ? parity ^ 1 : parity};
-  }
-  __device__ __forceinline__ Turn Last(uint32_t buffer_count) const {
-    return {number - 1, slot == 0 ? buffer_count - 1 : slot - 1, slot == 0 ? parity ^ 1 : parity};
-  }
-};
-
-__device__ __forceinline__ uint32_t PhaseOf(const EncodeShared& shared, const Turn& turn,
-                                            Phase phase) {
-  return SharedAddress(shared.phases) + 8 * (kPhases * turn.slot + static_cast<uint32_t>(phase));
-}
-__device__ __forceinline__ void Await(const EncodeShared& shared, const Turn& turn, Phase phase) {
-  AwaitPhase(PhaseOf(shared, turn, phase), turn.parity);
-}
-/// All lanes: what all of them did is released to whoever waits for the phase.
-__device__ __forceinline__ void WarpArrive(const EncodeShared& shared, const Turn& turn,
-                                           Phase phase) {
-  __syncwarp();
-  if (threadIdx.x % 32 == 0) Arrive(PhaseOf(shared, turn, phase));
-}
-__device__ __forceinline__ uint32_t BufferOf(const EncodeShared& shared, const Turn& turn) {
-  return SharedAddress(shared.buffers) + turn.slot * kBufferBytes;
-}
-
-/// A word that another warp may change.
-__device__ __forceinline__ uint32_t LoadVolatile(const uint32_t& word) {
-  return *static_cast<const volatile uint32_t*>(&word);
-}
+// Two thread blocks a multiprocessor: 228 KiB less 1 KiB each, less what is static.
+static_assert(sizeof(EncodeShared) <= 113 * 1024 - 128);
+static_assert(sizeof(EncodeWorkspace) <= (kStages - 1) * kStageBytes + kLastStageBytes);
 
 /// Whether the fast path looks at a block.
 __device__ __forceinline__ bool IsForFastEncode(const EncodeTask& task) {

@@ -17,6 +17,8 @@ namespace cinch::codec::gpu {
 
 /// States that a lane takes at once.
 inline constexpr uint32_t kScanStates = 4;
+/// Looks in vain between two looks at the clock.
+inline constexpr uint32_t kScanPolls = 256;
 
 /// By one warp: until all units of the batch have their sums (mod 2^32), or one has not come for
 /// too long. Units are those of stage kOwn; their states become kPrefix.
@@ -24,44 +26,60 @@ __device__ __forceinline__ void WarpScanPlaces(uint64_t* states, uint64_t total_
                                                uint32_t epoch) {
   const uint32_t lane = threadIdx.x % 32;
   uint32_t before = 0;
-  uint64_t deadline = NanosecondsNow() + kMaxWaitNanoseconds;
+  uint32_t polls = 0;
+  uint64_t deadline = 0;
+  // Aligned for loads of pairs: what is behind `base` may have its sum already.
   for (uint64_t base = 0; base < total_units;) {
+    __syncwarp();  // sums that other lanes stored are seen
     const uint64_t first = base + kScanStates * lane;
-    uint64_t word[kScanStates];
+    uint64_t word[kScanStates] = {0, 0, 0, 0};
+    if (first + kScanStates <= total_units) {
+      LoadRelaxedPair(states + first, &word[0], &word[1]);
+      LoadRelaxedPair(states + first + 2, &word[2], &word[3]);
+    } else {
 #pragma unroll
-    for (uint32_t i = 0; i < kScanStates; ++i) {
-      word[i] = first + i < total_units ? LoadRelaxed(states + first + i) : 0;
+      for (uint32_t i = 0; i < kScanStates; ++i) {
+        if (first + i < total_units) word[i] = LoadRelaxed(states + first + i);
+      }
     }
     uint32_t known = 0;  // leading states of the lane that have come
+    uint32_t done = 0;   // and of these, those whose sum is stored
     uint32_t units = 0;
 #pragma unroll
     for (uint32_t i = 0; i < kScanStates; ++i) {
-      if (known == i && StageOf(word[i], epoch) == BlockStage::kOwn) {
+      const BlockStage stage = StageOf(word[i], epoch);
+      if (known == i && (stage == BlockStage::kOwn || stage == BlockStage::kPrefix)) {
         ++known;
-        units += static_cast<uint32_t>(word[i]);
+        if (stage == BlockStage::kPrefix) {
+          ++done;
+        } else {
+          units += static_cast<uint32_t>(word[i]);
+        }
       }
     }
     const uint32_t open = __ballot_sync(kAllLanes, known < kScanStates);
     const uint32_t first_open = open != 0 ? __ffs(static_cast<int>(open)) - 1 : 32;
     const uint32_t inclusive = ScanInclusive(lane <= first_open ? units : 0);
-    uint32_t sum = before + inclusive - units;
     if (lane <= first_open) {
+      uint32_t sum = before + inclusive - units;
 #pragma unroll
       for (uint32_t i = 0; i < kScanStates; ++i) {
-        if (i >= known) continue;
+        if (i < done || i >= known) continue;
         sum += static_cast<uint32_t>(word[i]);
         StoreRelaxed(states + first + i, StateWord(epoch, BlockStage::kPrefix, sum));
       }
     }
     const uint32_t partial = open != 0 ? __shfl_sync(kAllLanes, known, first_open & 31) : 0;
-    const uint32_t advanced = kScanStates * first_open + partial;
+    if (base + kScanStates * first_open + partial >= total_units) return;
     before += __shfl_sync(kAllLanes, inclusive, 31);
-    base += advanced;
-    const uint64_t now = NanosecondsNow();
-    if (advanced != 0) {
-      deadline = now + kMaxWaitNanoseconds;
-    } else if (__any_sync(kAllLanes, now > deadline)) {
-      return;  // whoever waits for a place gives up by itself
+    base += kScanStates * first_open;
+    if (first_open != 0) {
+      polls = 0;
+      deadline = 0;
+    } else if (++polls % kScanPolls == 0) {
+      const uint64_t now = __shfl_sync(kAllLanes, NanosecondsNow(), 0);
+      if (deadline == 0) deadline = now + kMaxWaitNanoseconds;
+      if (now > deadline) return;  // whoever waits for a place gives up by itself
     }
   }
 }
@@ -72,13 +90,16 @@ struct PlaceFinder {
   bool failed;  ///< A wait ran out: no further one is worth it.
 };
 
-/// All lanes: waits for a unit's sum. False when it does not come.
-__device__ __forceinline__ bool WarpAwaitSum(const uint64_t* state, uint32_t epoch, uint32_t* sum) {
+/// All lanes, of which two or more may have other states: waits for all of the states' sums.
+/// False when one does not come.
+__device__ __forceinline__ bool WarpAwaitSums(const uint64_t* state, uint32_t epoch,
+                                              uint32_t* sum) {
   uint64_t deadline = 0;
-  while (true) {
+  for (uint32_t polls = 1;; ++polls) {
     const uint64_t word = LoadRelaxed(state);
     *sum = static_cast<uint32_t>(word);
     if (__all_sync(kAllLanes, StageOf(word, epoch) == BlockStage::kPrefix)) return true;
+    if (polls % kScanPolls != 0) continue;
     const uint64_t now = NanosecondsNow();
     if (deadline == 0) deadline = now + kMaxWaitNanoseconds;
     if (__any_sync(kAllLanes, now > deadline)) return false;
@@ -99,12 +120,13 @@ __device__ __forceinline__ bool WarpFindPlace(const BatchParameters& batch, cons
   } else if (!finder->scans) {
     found = WarpPlace(states + unit.first_unit, unit.block, own_units, epoch, place_units);
   } else {
-    uint32_t end = 0;
-    uint32_t item_begin = 0;
-    found = WarpAwaitSum(states + unit.first_unit + unit.block, epoch, &end);
-    if (found && unit.first_unit != 0) {
-      found = WarpAwaitSum(states + unit.first_unit - 1, epoch, &item_begin);
-    }
+    // The sum up to the unit in lane 0, that up to the item before in the others.
+    const uint64_t* state = states + unit.first_unit + unit.block;
+    if (threadIdx.x % 32 != 0 && unit.first_unit != 0) state = states + unit.first_unit - 1;
+    uint32_t sum = 0;
+    found = WarpAwaitSums(state, epoch, &sum);
+    const uint32_t end = __shfl_sync(kAllLanes, sum, 0);
+    const uint32_t item_begin = unit.first_unit != 0 ? __shfl_sync(kAllLanes, sum, 1) : 0;
     *place_units = end - own_units - item_begin;
   }
   finder->failed = !found;

@@ -96,7 +96,9 @@ __device__ __forceinline__ uint32_t WarpFindItem(const uint32_t* first_unit, uin
 /// The same, but with a look first at where the item would be if all had the same size.
 __device__ __forceinline__ uint32_t WarpGuessItem(const uint32_t* first_unit, uint32_t item_count,
                                                   uint64_t total_units, uint32_t ticket) {
-  const float items_per_unit = static_cast<float>(item_count) / static_cast<float>(total_units);
+  // Not quite the quotient, but without a call, around which registers would have to be kept.
+  const float items_per_unit =
+      __fdividef(static_cast<float>(item_count), static_cast<float>(total_units));
   const auto guess = static_cast<uint32_t>(static_cast<float>(ticket) * items_per_unit);
   const uint32_t begin = guess < 16 ? 0 : guess - 16;
   const uint32_t probe = begin + threadIdx.x % 32;

@@ -35,6 +35,19 @@ __device__ __forceinline__ uint32_t ShiftRightWrapped(uint32_t low, uint32_t hig
   return result;
 }
 
+/// threadIdx.x, asked for here: what is computed from it is not kept in registers from far away.
+__device__ __forceinline__ uint32_t ThreadHere() {
+  uint32_t thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+}
+
+/// The value, of which the compiler does not know how it was computed.
+__device__ __forceinline__ uint32_t Opaque(uint32_t value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
 template <int kDistance>
 __device__ __forceinline__ void ScanStep(uint32_t& value) {
   asm volatile(

@@ -18,6 +18,14 @@ __device__ __forceinline__ uint32_t LoadRelaxed(const uint32_t* address) {
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
   return value;
 }
+/// Two relaxed loads at device scope, each of 64 bits, in no order; 16 divides the address.
+__device__ __forceinline__ void LoadRelaxedPair(const uint64_t* address, uint64_t* first,
+                                                uint64_t* second) {
+  asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];"
+               : "=l"(*first), "=l"(*second)
+               : "l"(address)
+               : "memory");
+}
 /// A relaxed store at device scope.
 __device__ __forceinline__ void StoreRelaxed(uint64_t* address, uint64_t value) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(address), "l"(value) : "memory");

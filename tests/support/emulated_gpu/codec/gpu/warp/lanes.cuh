@@ -31,6 +31,8 @@ inline uint32_t ShiftRightWrapped(uint32_t low, uint32_t high, uint32_t by) {
   const uint64_t both = (uint64_t{high} << 32) | low;
   return static_cast<uint32_t>(both >> (by % 32));
 }
+inline uint32_t Opaque(uint32_t value) { return value; }
+inline uint32_t ThreadHere() { return threadIdx.x; }
 inline uint32_t ScanInclusive(uint32_t value) {
   for (uint32_t distance = 1; distance < 32; distance *= 2) {
     const uint32_t below = __shfl_up_sync(kAllLanes, value, distance);
@@ -74,6 +76,26 @@ inline void StoreShared16(uint32_t address, uint32_t value) {
 }
 inline void StoreShared64(uint32_t address, uint32_t low, uint32_t high) {
   *SharedPointer<uint64_t>(address) = (uint64_t{high} << 32) | low;
+}
+inline uint4 LoadStream(const void* pointer) {
+  if (reinterpret_cast<uintptr_t>(pointer) % 16 != 0) throw std::logic_error("not aligned");
+  uint4 value;
+  std::memcpy(&value, pointer, sizeof value);
+  return value;
+}
+struct GroupOffsets {
+  uint32_t at[4];
+  uint32_t total;
+};
+inline GroupOffsets ScanGroups(uint32_t own) {
+  GroupOffsets offsets{};
+  for (uint32_t k = 0; k < 4; ++k) {
+    const uint32_t count = (own >> (8 * k)) & 0xFF;
+    const uint32_t inclusive = ScanInclusive(count);
+    offsets.at[k] = offsets.total + inclusive - count;
+    offsets.total += __shfl_sync(kAllLanes, inclusive, 31);
+  }
+  return offsets;
 }
 
 }  // namespace cinch::codec::gpu

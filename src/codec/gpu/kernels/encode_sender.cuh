@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// @file encode_mover.cuh
-/// The hand of encode_shared.cuh that knows the world outside: which block is next, where its
-/// payload goes, what becomes of its item.
+/// @file encode_sender.cuh
+/// The warps of encode_shared.cuh that know the world outside: which block is next, where a payload
+/// goes, what becomes of its item.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +56,7 @@ __device__ __forceinline__ uint8_t* DestinationOf(const PlanItem& item, const Pl
          uint64_t{placed.place_units} * format::kPayloadUnitBytes;
 }
 
-/// By the mover's first lane, when a turn's block is written or cannot be: adds it to its item's
+/// By the sender's first lane, when a turn's block is written or cannot be: adds it to its item's
 /// account and completes the item when it was the last. With progress, after everything that was
 /// written of the block is as if this thread had written it.
 __device__ __forceinline__ void AccountBlock(const BatchParameters& batch, EncodeShared* shared,
@@ -92,53 +92,46 @@ __device__ __forceinline__ void AccountBlock(const BatchParameters& batch, Encod
               outcome.hash_sum, result);
 }
 
-/// By the mover: draws the next ticket, whose unit nobody knows yet. It is only waited for when it
-/// is used.
-__device__ __forceinline__ void DrawTicket(const BatchParameters& batch, MoverState* mover) {
-  if (threadIdx.x % 32 == 0) mover->ticket = TakeTicket(batch);
-}
-/// By the mover: makes the unit of the next turn known, with the ticket that was drawn last.
-__device__ __forceinline__ void ResolveNext(const BatchParameters& batch, EncodeShared* shared,
-                                            MoverState* mover) {
-  WarpResolve(batch, mover->resolved, mover->ticket, &shared->schedule);
-  ++mover->resolved;
-}
-
-/// By the mover: starts to fill a turn's buffer. False when the turn ends the session, because its
-/// block is not for the fast path or all are taken.
-__device__ __forceinline__ bool LoadTurn(EncodeShared* shared, const Turn& turn) {
-  const Unit& unit = shared->schedule.units[turn.number % kRing];
-  const PlanItem& item = shared->schedule.items[turn.number % kRing];
-  bool loads = unit.item != kNoItem && item.blocks != 0;
-  EncodeTask task{};
-  if (loads) {
-    task = TaskOf(item, unit.block);
-    loads = IsForFastEncode(task);
+/// By one warp: makes the units of all turns up to `turn` known. A ticket is drawn a turn before it
+/// is needed, so that nobody waits for it.
+__device__ __forceinline__ void WarpResolveTo(const BatchParameters& batch, EncodeShared* shared,
+                                              uint32_t turn) {
+  const uint32_t lane = threadIdx.x % 32;
+  for (uint32_t resolved = shared->resolved; resolved <= turn; ++resolved) {
+    uint32_t next_ticket = 0;
+    if (lane == 0) next_ticket = TakeTicket(batch);
+    WarpResolve(batch, resolved, shared->ticket, &shared->schedule);
+    if (lane == 0) {
+      const Unit& unit = shared->schedule.units[resolved % kRing];
+      const PlanItem& item = shared->schedule.items[resolved % kRing];
+      TurnBlock block{nullptr, 0, 0, FastKind::kNone, false};
+      if (unit.item != kNoItem && item.blocks != 0) {
+        const EncodeTask task = TaskOf(item, unit.block);
+        if (IsForFastEncode(task)) {
+          PrefetchToL2(task.bytes, task.length_bytes);
+          const bool detects = task.dtype == CINCH_DTYPE_AUTO;
+          const uint32_t dtype = detects ? shared->guessed_dtype : task.dtype;
+          block = {task.bytes, task.length_bytes, dtype, FastKindOf(dtype), detects};
+        }
+      }
+      shared->blocks[resolved % kRing] = block;
+      shared->ticket = next_ticket;
+      shared->resolved = resolved + 1;
+    }
+    __syncwarp();
   }
-  if (threadIdx.x % 32 == 0) {
-    shared->has_bytes[turn.slot] = loads ? 1 : 0;
-    shared->plans[turn.slot].dtype = task.dtype;
-    shared->plans[turn.slot].length_bytes = task.length_bytes;
-  }
-  __syncwarp();
-  if (loads) {
-    FenceCopies();
-    WarpLoadAsync(BufferOf(*shared, turn) + kSourceOffset, task.bytes, task.length_bytes,
-                  PhaseOf(*shared, turn, Phase::kFull));
-  } else {
-    WarpArrive(*shared, turn, Phase::kFull);
-  }
-  return loads;
 }
 
-/// By the mover: sends a finished payload to its place. Returns when its buffer is free.
-__device__ __forceinline__ void SendTurn(const BatchParameters& batch, EncodeShared* shared,
-                                         const Turn& turn) {
-  const Unit& unit = shared->schedule.units[turn.number % kRing];
-  const PlanItem& item = shared->schedule.items[turn.number % kRing];
-  const FastPlan& plan = shared->plans[turn.slot];
-  PlacedBlock placed{unit.block, plan.payload_bytes / format::kPayloadUnitBytes, 0, CINCH_OK,
-                     plan.hash};
+/// By the sender: sends the payload that waits in a stage, if any, to its place.
+__device__ __forceinline__ void WarpSendPending(const BatchParameters& batch, EncodeShared* shared,
+                                                uint32_t stage) {
+  const PendingBlock pending = shared->pending[stage];
+  __syncwarp();  // before lane 0 takes it away
+  if (pending.payload_bytes == 0) return;
+  const Unit& unit = shared->schedule.units[pending.turn % kRing];
+  const PlanItem& item = shared->schedule.items[pending.turn % kRing];
+  PlacedBlock placed{unit.block, pending.payload_bytes / format::kPayloadUnitBytes, 0, CINCH_OK,
+                     pending.hash};
   PlaceFinder finder = shared->finder;
   const bool found = WarpFindPlace(batch, unit, item.blocks, placed.units, shared->schedule.epoch,
                                    &finder, &placed.place_units);
@@ -149,51 +142,15 @@ __device__ __forceinline__ void SendTurn(const BatchParameters& batch, EncodeSha
     placed.status = CINCH_ERROR_DESTINATION_TOO_SMALL;
   } else {
     FenceCopies();
-    WarpStoreAsync(DestinationOf(item, placed), BufferOf(*shared, turn), plan.payload_bytes);
+    WarpStoreAsync(DestinationOf(item, placed), SharedAddress(shared->stages) + stage * kStageBytes,
+                   pending.payload_bytes);
   }
   if (batch.progress != nullptr) WarpAwaitWrites();
-  if (threadIdx.x % 32 == 0) AccountBlock(batch, shared, turn.number, placed);
-  WarpAwaitReads();
-}
-
-/// The mover's session. A ticket is drawn when there is a buffer for it, and not before: units that
-/// wait in line here while other thread blocks are idle would hold up everybody's places.
-__device__ __forceinline__ void RunMover(const BatchParameters& batch, EncodeShared* shared,
-                                         uint32_t first_turn) {
-  const uint32_t buffer_count = shared->buffer_count;
-  MoverState mover = shared->mover;
-  Turn loaded{first_turn, 0, 0};  // The next turn to load.
-  bool loads = true;
-  for (uint32_t i = 0; i < buffer_count && loads; ++i) {
-    if (mover.resolved <= loaded.number) {
-      // By then the others have drawn theirs.
-      if (i != 0) Await(*shared, {loaded.number - 1, i - 1, 0}, Phase::kFull);
-      DrawTicket(batch, &mover);
-      ResolveNext(batch, shared, &mover);
-    }
-    loads = LoadTurn(shared, loaded);
-    loaded = loaded.Next(buffer_count);
+  if (threadIdx.x % 32 == 0) {
+    AccountBlock(batch, shared, pending.turn, placed);
+    shared->pending[stage].payload_bytes = 0;
   }
-  for (Turn turn{first_turn, 0, 0};; turn = turn.Next(buffer_count)) {
-    Await(*shared, turn, Phase::kDone);
-    const bool ends = shared->plans[turn.slot].payload_bytes == 0;
-    const bool draws = mover.resolved <= (ends ? turn.number + 1 : loaded.number);
-    if (draws && (ends || loads)) DrawTicket(batch, &mover);
-    if (ends) {
-      if (draws) ResolveNext(batch, shared, &mover);
-      if (threadIdx.x % 32 == 0) shared->mover = mover;
-      // Bytes on their way to buffers that are now for something else have to arrive first.
-      for (Turn other = turn; other.number != loaded.number; other = other.Next(buffer_count)) {
-        Await(*shared, other, Phase::kFull);
-      }
-      return;
-    }
-    SendTurn(batch, shared, turn);
-    if (!loads) continue;
-    if (draws) ResolveNext(batch, shared, &mover);
-    loads = LoadTurn(shared, loaded);
-    loaded = loaded.Next(buffer_count);
-  }
+  __syncwarp();
 }
 
 }  // namespace cinch::codec::gpu
