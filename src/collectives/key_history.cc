@@ -27,8 +27,10 @@ constexpr uint64_t kMaxUsefulRatio = kRatioOne / 16 * 15;
 constexpr uint64_t kWindow = 32;
 // A frame that does not fit costs about as much as sending the message again, and more risk.
 constexpr uint64_t kOverflowPenalty = kRatioOne;
-// Timings that it takes to be believed.
-constexpr uint32_t kPaceSamples = 3;
+// Timings that it takes to be believed, and that are looked at. The median, not the fastest: what
+// takes turns with others is slow more often than it can be.
+constexpr size_t kPaceSamples = 3;
+constexpr size_t kPaceMemory = 7;
 // From fewer samples, slots are made a little larger (1/32).
 constexpr size_t kFewSamples = 8;
 
@@ -136,13 +138,21 @@ void KeyHistory::AddTiming(bool compressed, double seconds, uint64_t bytes) {
   (compressed ? compressed_ : raw_).Add(PerMebibyte(seconds, bytes));
 }
 
-uint64_t KeyHistory::Pace::Nanoseconds() const { return samples >= kPaceSamples ? best : 0; }
+uint64_t KeyHistory::Pace::Nanoseconds() const {
+  if (last.size() < kPaceSamples) return 0;
+  std::vector<uint64_t> sorted(last.begin(), last.end());
+  std::ranges::sort(sorted);
+  return sorted[sorted.size() / 2];
+}
 
 void KeyHistory::Pace::Add(uint64_t sample) {
-  // The fastest counts: what is above it is mostly waiting for other ranks. It fades, so that a
-  // link that slows down is noticed.
-  best = samples == 0 ? sample : std::min(best + best / 64, sample);
-  ++samples;
+  // The very first one pays for connections and memory.
+  if (!started) {
+    started = true;
+    return;
+  }
+  last.push_back(sample);
+  if (last.size() > kPaceMemory) last.pop_front();
 }
 
 }  // namespace cinch::collectives

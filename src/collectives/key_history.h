@@ -52,7 +52,7 @@ class KeyHistory {
 
   /// What this rank measured; goes into its next headers.
   void AddTiming(bool compressed, double seconds, uint64_t bytes);
-  /// The fastest lately, for a MiB; 0 until there are enough of them.
+  /// The median of the last few, for a MiB; 0 until there are enough of them.
   [[nodiscard]] uint64_t raw_nanoseconds() const { return raw_.Nanoseconds(); }
   [[nodiscard]] uint64_t compressed_nanoseconds() const { return compressed_.Nanoseconds(); }
 
@@ -72,8 +72,8 @@ class KeyHistory {
 
   /// The first operations of a kind pay for connections and memory, so that one alone says nothing.
   struct Pace {
-    uint64_t best = 0;
-    uint32_t samples = 0;
+    std::deque<uint64_t> last;
+    bool started = false;
     [[nodiscard]] uint64_t Nanoseconds() const;
     void Add(uint64_t sample);
   };

@@ -25,7 +25,7 @@ Decision RunOperations(KeyHistory* history, uint64_t count, uint64_t ratio,
 
 /// Plain is faster.
 void AddTimings(KeyHistory* history) {
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 8; ++i) {
     history->AddTiming(false, 1e-3, 1 << 20);
     history->AddTiming(true, 2e-3, 1 << 20);
   }
