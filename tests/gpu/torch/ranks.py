@@ -21,8 +21,9 @@ def _start(rank, world, port, body, arguments):
     dist.destroy_process_group()
 
 
-def run(world, body, *arguments, port=29560):
+def run(world, body, *arguments):
     """Runs body(rank, world, *arguments) on each rank."""
+    port = 20000 + os.getpid() % 10000  # several runs at once do not meet
     mp.spawn(_start, (world, port, body, arguments), world)
 
 
