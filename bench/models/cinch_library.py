@@ -8,20 +8,25 @@ DTYPES = {"bytes": 0, "auto": 1, "bf16": 2, "fp16": 3, "fp32": 4, "fp8_e4m3fn": 
 UNSUPPORTED, NO_DEVICE = -4, -81
 
 
+# Room for fields that later versions have at the end of their options; a call fills in defaults.
+LATER = ("later", ctypes.c_uint8 * 64)
+
+
 class CodecOptions(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("backend", ctypes.c_int),
-                ("threads", ctypes.c_uint32)]
+                ("threads", ctypes.c_uint32), LATER]
 
 
 class CompressOptions(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("dtype", ctypes.c_int),
-                ("checksum", ctypes.c_int)]
+                ("checksum", ctypes.c_int), LATER]
 
 
 class CudaOptions(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("stream", ctypes.c_void_p),
                 ("max_ctas", ctypes.c_uint32), ("checksum", ctypes.c_int),
-                ("items_on_host", ctypes.c_int), ("progress", ctypes.c_void_p)]
+                ("items_on_host", ctypes.c_int), ("progress", ctypes.c_void_p),
+                LATER]
 
 
 class CudaSpeed(ctypes.Structure):
