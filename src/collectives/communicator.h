@@ -104,6 +104,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   /// Times what is on `stream` between the two calls, for these keys.
   [[nodiscard]] Event StartTiming(Stream stream);
+  /// Instead of StopTiming, when nothing was enqueued.
+  void CancelTiming(Event start) { free_events_.push_back(start); }
   void StopTiming(Stream stream, Event start, KeyHistory* key, bool compressed, uint64_t bytes);
 
  private:

@@ -113,6 +113,7 @@ Status JobPart::CopyOwn(const std::vector<LocalCopy>& copies) const {
 Status JobPart::End() {
   if (timing_ != nullptr) {
     comm_->StopTiming(stream_, timing_, timed_key_, timed_compressed_, timed_bytes_);
+    timing_ = nullptr;
   }
   if (staged_) CINCH_RETURN_IF_ERROR(comm_->Release(stream_));
   return JoinStreams(false);
@@ -206,6 +207,8 @@ Status JobPart::AfterWires(size_t index, Watcher* watcher) {
 }
 
 void JobPart::Abandon() {
+  if (timing_ != nullptr) comm_->CancelTiming(timing_);
+  timing_ = nullptr;
   for (KeyRecord* record : records_) {
     record->ratio = kRatioOne;
     __atomic_store_n(&record->ready, 1U, __ATOMIC_RELEASE);
