@@ -234,6 +234,19 @@ CINCH_HOST_DEVICE constexpr uint32_t SparseMapBits(uint32_t samples, uint32_t ze
   return samples / 8 + (bytes < samples ? bytes : samples);
 }
 
+/// Section 7.3: what `auto` estimates for a sparse block of such samples, in bits. `residue_bits`:
+/// R less 8 for each plane that is zero in the whole sample.
+CINCH_HOST_DEVICE constexpr uint32_t SparseEstimate(uint32_t element_bytes, uint32_t residue_bits,
+                                                    uint32_t samples, uint32_t zeros,
+                                                    uint32_t cost_bits) {
+  const uint32_t others = samples - zeros;
+  const uint32_t least_cost = samples + others;
+  const uint32_t coded =
+      residue_bits * others + (cost_bits > least_cost ? cost_bits : least_cost) - samples;
+  const uint32_t stored = 8 * element_bytes * others;
+  return SparseMapBits(samples, zeros) + (coded < stored ? coded : stored);
+}
+
 /// Sections 7.3 and 7.4: whether a sparse block is worth a thought.
 CINCH_HOST_DEVICE constexpr bool HasManyZeros(uint32_t samples, uint32_t zeros) {
   return 4 * zeros >= samples;

@@ -90,9 +90,8 @@ inline uint32_t ChooseDtypeWithZeros(const BlockInput& input) {
     if (format::TraitsOf(dtype).element_bytes > input.length_bytes) continue;
     SymbolCounts counts;
     CountDetectionSample(dtype, input.bytes, input.length_bytes, &counts);
-    const uint32_t zeros = CountDetectionZeros(dtype, input.bytes, input.length_bytes);
     chooser.Consider(dtype, counts, DetectionZeroPlanes(dtype, input.bytes, input.length_bytes),
-                     SparseEstimate(dtype, counts.total, zeros));
+                     CountDetectionZeros(dtype, input.bytes, input.length_bytes));
   }
   return chooser.best_dtype();
 }

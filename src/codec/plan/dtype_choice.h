@@ -3,6 +3,7 @@
 /// The encoder's choices of dtype and mode: docs/format.md, sections 7.3 and 7.4.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "codec/plan/codebook.h"
@@ -38,24 +39,21 @@ constexpr bool WorthCoding(uint32_t dtype, uint64_t cost_bits, uint64_t samples,
   return EstimatedBits(dtype, cost_bits, samples, zero_planes) < raw_bits - raw_bits / 64;
 }
 
-/// Section 7.3: what `auto` estimates for a sparse block of so many samples, in bits; a value above
-/// all others when they are not enough zeros.
-constexpr uint64_t SparseEstimate(uint32_t dtype, uint32_t samples, uint32_t zeros) {
-  if (!format::HasManyZeros(samples, zeros)) return ~uint64_t{0};
-  const uint64_t element_bits = 8 * format::TraitsOf(dtype).element_bytes;
-  return format::SparseMapBits(samples, zeros) + element_bits * (samples - zeros);
-}
-
 /// Keeps the dtype with the smallest estimate per original bit; the first one on a tie.
 class DtypeChooser {
  public:
-  /// Weighs a dtype by its detection sample, which must not be empty, and its SparseEstimate if
-  /// that counts.
-  void Consider(uint32_t dtype, const SymbolCounts& counts, uint32_t zero_planes,
-                uint64_t sparse_bits) {
+  /// Weighs a dtype by its detection sample, which must not be empty. `zeros`: elements of it that
+  /// are zero, or 0 when these do not count.
+  void Consider(uint32_t dtype, const SymbolCounts& counts, uint32_t zero_planes, uint32_t zeros) {
     const CodebookChoice choice = ChooseCodebook(counts, format::TraitsOf(dtype).symbol_bits, true);
     uint64_t bits = EstimatedBits(dtype, choice.cost_bits, counts.total, zero_planes);
-    if (sparse_bits < bits) bits = sparse_bits;
+    if (format::HasManyZeros(counts.total, zeros)) {
+      const format::DtypeTraits traits = format::TraitsOf(dtype);
+      const uint32_t residue_bits = traits.residue_bits - 8 * format::CountBits(zero_planes);
+      bits = std::min<uint64_t>(
+          bits, format::SparseEstimate(traits.element_bytes, residue_bits, counts.total, zeros,
+                                       static_cast<uint32_t>(choice.cost_bits)));
+    }
     const uint64_t raw_bits = uint64_t{counts.total} * 8 * format::TraitsOf(dtype).element_bytes;
     if (best_raw_bits_ == 0 || bits * best_raw_bits_ < best_bits_ * raw_bits) {
       best_dtype_ = dtype;

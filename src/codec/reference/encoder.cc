@@ -72,22 +72,18 @@ uint32_t CountZeros(const SplitBlock& block, InSet in_set) {
   return zeros;
 }
 
-uint64_t SparseEstimateOf(const SplitBlock& block) {
-  const uint32_t samples = CountSymbols(block, InDetectionSample).total;
-  return SparseEstimate(block.dtype, samples, CountZeros(block, InDetectionSample));
-}
-
 uint32_t ChooseDtype(const BlockInput& input) {
   if (input.dtype != CINCH_DTYPE_AUTO) return input.dtype;
-  constexpr uint64_t kNone = ~uint64_t{0};
-  const bool zero_bytes = SparseEstimateOf(SplitAs(CINCH_DTYPE_BYTES, input)) != kNone;
+  const SplitBlock bytes = SplitAs(CINCH_DTYPE_BYTES, input);
+  const bool zeros_count = format::HasManyZeros(CountSymbols(bytes, InDetectionSample).total,
+                                                CountZeros(bytes, InDetectionSample));
   DtypeChooser chooser;
   for (const uint32_t dtype : kAutoDtypes) {
     if (format::TraitsOf(dtype).element_bytes > input.length_bytes) continue;
     const SplitBlock block = SplitAs(dtype, input);
     chooser.Consider(dtype, CountSymbols(block, InDetectionSample),
                      ZeroPlanes(block, InDetectionSample),
-                     zero_bytes ? SparseEstimateOf(block) : kNone);
+                     zeros_count ? CountZeros(block, InDetectionSample) : 0);
   }
   return chooser.best_dtype();
 }

@@ -79,6 +79,9 @@ CINCH_TEAM void WarpEstimate(const Team& team, uint32_t i, uint32_t length_bytes
     const uint32_t zero_planes = ZeroPlanesIn((uint64_t{high} << 32) | low, facts);
     workspace->estimate_samples[i] = samples;
     workspace->estimate_zeros[i] = zeros;
+    workspace->estimate_sparse_bits[i] = format::SparseEstimate(
+        facts.element_bytes, facts.residue_bits - 8 * format::CountBits(zero_planes), samples,
+        zeros, cost_bits);
     workspace->estimate_bits[i] = EstimatedBits(facts, cost_bits, samples, zero_planes);
   }
 }
@@ -93,9 +96,7 @@ CINCH_PORTABLE uint64_t EstimateOf(const EncodeWorkspace& workspace, uint32_t i)
       !format::HasManyZeros(samples, zeros)) {
     return bits;
   }
-  const uint32_t element_bits = 8 * format::TraitsOf(AutoCandidate(i)).element_bytes;
-  const uint64_t sparse_bits =
-      format::SparseMapBits(samples, zeros) + element_bits * (samples - zeros);
+  const uint64_t sparse_bits = workspace.estimate_sparse_bits[i];
   return sparse_bits < bits ? sparse_bits : bits;
 }
 

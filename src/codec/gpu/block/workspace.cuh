@@ -48,6 +48,7 @@ struct EncodeWorkspace {
   uint32_t zeros;          ///< Samples that are elements that are zero.
   uint32_t payload_begin;  ///< Where in `payload` it is built: behind a sparse block's bitmaps.
   uint32_t estimate_zeros[kAutoCandidates];
+  uint32_t estimate_sparse_bits[kAutoCandidates];
 };
 
 /// Where the payload at hand is built.
