@@ -55,9 +55,15 @@ CINCH_TEAM void WarpEstimate(const Team& team, uint32_t i, uint32_t length_bytes
   uint64_t any = 0;
   uint32_t samples = 0;
   uint32_t zeros = 0;
+  uint32_t zero_symbols = 0;
   VisitDetectionSample(facts, team.lane(), Team::kLanes, [&](uint32_t index) {
     const uint64_t element = LoadElement(workspace->original, index, facts);
-    team.Add(&counts[facts.SymbolOf(element)], 1);
+    const uint32_t symbol = facts.SymbolOf(element);
+    if (symbol == 0) {
+      ++zero_symbols;
+    } else {
+      team.Add(&counts[symbol], 1);
+    }
     any |= element;
     ++samples;
     zeros += IsZeroElement(workspace->original, index, facts) ? 1 : 0;
@@ -66,6 +72,8 @@ CINCH_TEAM void WarpEstimate(const Team& team, uint32_t i, uint32_t length_bytes
   const uint32_t high = team.WarpOr(static_cast<uint32_t>(any >> 32));
   samples = team.WarpSum(samples);
   zeros = team.WarpSum(zeros);
+  zero_symbols = team.WarpSum(zero_symbols);
+  if (team.lane() == 0) counts[0] = zero_symbols;  // Nobody else's.
   team.WarpSync();
   uint32_t cost_bits = 0;
   if (samples != 0 && WarpSingleSymbol(team, counts, samples) == 256) {

@@ -257,7 +257,6 @@ CINCH_TEAM bool SyncIsSparse(const Team& team, const DtypeFacts& facts, uint32_t
                              EncodeWorkspace* workspace) {
   const uint32_t samples = workspace->samples;
   if (!format::HasManyZeros(samples, workspace->counts[0])) return false;
-  SyncCountZeros(team, facts, workspace);
   const uint32_t zeros = workspace->zeros;
   const uint64_t any = (uint64_t{workspace->sample_word[1]} << 32) | workspace->sample_word[0];
   const uint32_t residue_bits =

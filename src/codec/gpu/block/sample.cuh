@@ -100,39 +100,39 @@ CINCH_PORTABLE void VisitDetectionSample(const DtypeFacts& facts, uint32_t from,
   }
 }
 
-/// Counts the sample's symbols and ORs its residues into the workspace, where counts, sample_word
-/// and samples must be 0. Valid after the next Sync.
+/// Counts the sample's symbols, and elements that are zero, and ORs its residues into the
+/// workspace, where counts, zeros, sample_word and samples must be 0. Valid after the next Sync.
 template <typename Team>
 CINCH_TEAM void CountSample(const Team& team, const DtypeFacts& facts, EncodeWorkspace* workspace) {
   uint64_t any = 0;
   uint32_t samples = 0;
+  uint32_t zero_symbols = 0;
+  uint32_t zeros = 0;
   VisitSample(facts, team.thread(), team.threads(), [&](uint32_t index) {
     const uint64_t element = LoadElement(workspace->original, index, facts);
-    team.Add(&workspace->counts[facts.SymbolOf(element)], 1);
+    const uint32_t symbol = facts.SymbolOf(element);
     any |= element;
     ++samples;
+    // Apart: where zeros abound, all threads would wait for the one counter.
+    if (symbol == 0) {
+      ++zero_symbols;
+      zeros += IsZeroElement(workspace->original, index, facts) ? 1 : 0;
+    } else {
+      team.Add(&workspace->counts[symbol], 1);
+    }
   });
   const uint32_t low = team.WarpOr(static_cast<uint32_t>(any));
   const uint32_t high = team.WarpOr(static_cast<uint32_t>(any >> 32));
   samples = team.WarpSum(samples);
+  zero_symbols = team.WarpSum(zero_symbols);
+  zeros = team.WarpSum(zeros);
   if (team.lane() == 0) {
     team.Or(&workspace->sample_word[0], low);
     team.Or(&workspace->sample_word[1], high);
     team.Add(&workspace->samples, samples);
+    if (zero_symbols != 0) team.Add(&workspace->counts[0], zero_symbols);
+    if (zeros != 0) team.Add(&workspace->zeros, zeros);
   }
-}
-
-/// How many samples are elements that are zero, in workspace->zeros, which must be 0.
-template <typename Team>
-CINCH_TEAM void SyncCountZeros(const Team& team, const DtypeFacts& facts,
-                               EncodeWorkspace* workspace) {
-  uint32_t zeros = 0;
-  VisitSample(facts, team.thread(), team.threads(), [&](uint32_t index) {
-    zeros += IsZeroElement(workspace->original, index, facts) ? 1 : 0;
-  });
-  zeros = team.WarpSum(zeros);
-  if (team.lane() == 0) team.Add(&workspace->zeros, zeros);
-  team.Sync();
 }
 
 }  // namespace cinch::codec::gpu
