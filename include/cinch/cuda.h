@@ -48,7 +48,8 @@ typedef struct cinch_cuda_item {
 typedef struct cinch_cuda_result {
   uint64_t output_bytes; /**< Bytes of the frame, or original bytes; 0 unless status is OK. */
   cinch_status status;   /**< As cinch_compress_batch and cinch_decompress_batch say it; also
-                              TIMEOUT when a kernel waited in vain for another thread block. */
+                              TIMEOUT when a kernel waited in vain for another thread block, or for
+                              bytes to arrive. */
   uint32_t reserved;     /**< 0. */
 } cinch_cuda_result;
 
@@ -81,10 +82,21 @@ typedef struct cinch_cuda_options {
                                 bytes are null is none. Compression: the item becomes a delta
                                 frame, with checksums whatever `checksum` says. Decompression:
                                 what its delta frame is applied to. */
+  const uint64_t* available_bytes; /**< Decompression only, null otherwise. Null when all frames are
+                                        complete; else device-accessible: a counter for each item,
+                                        how many of its frame's first bytes are in place, up to
+                                        input_bytes. A host thread or a peer stores it (releasing
+                                        what it wrote before, at system scope) while the kernel
+                                        runs; each block is decoded as soon as its bytes are there.
+                                        Blocks are waited for in the order of items; all headers
+                                        are waited for first. */
+  uint64_t available_timeout_ns;   /**< An item whose counter has not grown for so long while it was
+                                        waited for gets TIMEOUT; 0: 20 s. */
 } cinch_cuda_options;
 
 /** Fills in the defaults: null stream, all multiprocessors, checksum, items on the device, no
- *  progress. */
+ *  progress, complete frames. Calls take a struct_size that ends before `bases` or
+ *  `available_bytes`, too. */
 CINCH_API void cinch_cuda_options_init(cinch_cuda_options* options);
 
 /** Bytes of scratch memory for calls of up to `max_items` items with up to `max_input_bytes`
@@ -97,7 +109,8 @@ CINCH_API uint64_t cinch_cuda_scratch_bytes(uint64_t max_items, uint64_t max_inp
 CINCH_API cinch_status cinch_cuda_scratch_init(const cinch_cuda_scratch* scratch, void* stream);
 
 /** Enqueues the compression of each item into its own frame. `results` is device-accessible, an
- *  entry for each item. A call is one kernel for up to 16 items; for more, two small kernels come
+ *  entry for each item. A call is one kernel for up to 16 items; for more, and for frames
+ *  that are still arriving, two small kernels come
  *  before it, and for items on the host one more for every 64 of them.
  *
  *  OK means enqueued: items have their own statuses. A bad item does not affect its neighbours.
@@ -146,7 +159,8 @@ typedef struct cinch_cuda_speed {
 /** Measures the codec on the current device with data from the host: `input_bytes` at `input`, as
  *  items of `item_bytes` each (0: one item), compressed and decompressed `repeats` times on
  *  options->stream, over so many copies of the data that none is found in a cache. Unlike all other
- *  calls it allocates device memory and waits. options->progress and items_on_host are ignored.
+ *  calls it allocates device memory and waits. options->progress, available_bytes and items_on_host
+ *  are ignored.
  *  OK, INVALID_ARGUMENT, UNSUPPORTED, NO_DEVICE, OUT_OF_MEMORY, DEVICE, or an item's status;
  *  INTERNAL when decompression did not give the input back. */
 CINCH_API cinch_status cinch_cuda_measure(const cinch_cuda_options* options, cinch_dtype dtype,

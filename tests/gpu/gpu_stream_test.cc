@@ -272,6 +272,130 @@ TEST(GpuProgressTest, WhatIsPublishedIsCompleteWhileTheKernelRuns) {
   EXPECT_TRUE(loop.output().Download() == input);
 }
 
+/// Frames in mapped memory that a thread of the host brings while a kernel decodes them.
+class Arrival {
+ public:
+  Arrival(uint64_t items, uint64_t bytes)
+      : bytes_(bytes),
+        room_((cinch_compress_bound(bytes) + 255) / 256 * 256),
+        frames_(items * room_, Memory::Kind::kMapped),
+        outputs_(items * bytes),
+        counters_(items * 8, Memory::Kind::kMapped),
+        results_(items * sizeof(cinch_cuda_result), Memory::Kind::kMapped),
+        scratch_(items, items * bytes) {
+    std::memset(frames_.data(), 0xEE, frames_.size());
+    std::memset(counters_.data(), 0, counters_.size());
+    cinch_cuda_options_init(&options_);
+    options_.stream = stream_;
+    options_.items_on_host = 1;
+    options_.available_bytes = counters_.as<uint64_t>();
+    for (uint64_t i = 0; i < items; ++i) {
+      inputs_.push_back(MakeData(DataKind::kGaussian, CINCH_DTYPE_BF16, bytes, i + 1));
+      sent_.push_back(CpuFrame(inputs_.back(), CINCH_DTYPE_BF16, true));
+      items_.push_back({frames_.data() + i * room_, sent_.back().size(),
+                        outputs_.data() + i * bytes, bytes, CINCH_DTYPE_BYTES, 0});
+    }
+  }
+  void Start() {
+    ASSERT_EQ(cinch_cuda_decompress_batch(&options_, items_.data(), items_.size(),
+                                          results_.as<cinch_cuda_result>(), scratch_.get()),
+              CINCH_OK);
+  }
+  /// Brings the bytes of item i up to `end`.
+  void Bring(uint64_t i, uint64_t end) {
+    auto* counter = counters_.as<uint64_t>() + i;
+    const uint64_t begin = *counter;
+    end = std::min<uint64_t>(end, sent_[i].size());
+    if (begin >= end) return;
+    std::memcpy(frames_.data() + i * room_ + begin, sent_[i].data() + begin, end - begin);
+    __atomic_store_n(counter, end, __ATOMIC_RELEASE);
+  }
+  bool IsBack(uint64_t i) const {
+    const Bytes all = outputs_.Download();
+    return std::equal(inputs_[i].begin(), inputs_[i].end(),
+                      all.begin() + static_cast<long>(i * bytes_));
+  }
+  uint64_t frame_bytes(uint64_t i) const { return sent_[i].size(); }
+  cinch_cuda_result result(uint64_t i) const { return results_.as<cinch_cuda_result>()[i]; }
+  cinch_cuda_options& options() { return options_; }
+  Stream& stream() { return stream_; }
+
+ private:
+  uint64_t bytes_;
+  uint64_t room_;
+  Memory frames_;
+  Memory outputs_;
+  Memory counters_;
+  Memory results_;
+  ScratchMemory scratch_;
+  Stream stream_;
+  cinch_cuda_options options_;
+  std::vector<Bytes> inputs_;
+  std::vector<Bytes> sent_;
+  std::vector<cinch_cuda_item> items_;
+};
+
+TEST(GpuArrivalTest, BlocksAreDecodedBeforeTheFrameIsComplete) {
+  constexpr uint64_t kBytes = (8 << 20) + 100;
+  Arrival arrival(2, kBytes);
+  Memory progress(16, Memory::Kind::kMapped);
+  auto* seen = progress.as<volatile uint64_t>();
+  std::memset(progress.data(), 0, progress.size());
+  arrival.options().progress = progress.as<uint64_t>();
+  arrival.Start();
+  if (HasFatalFailure()) return;
+  const uint64_t half = arrival.frame_bytes(0) / 2;
+  for (uint64_t end = 64; end < half; end += 50000) {
+    for (uint64_t i = 0; i < 2; ++i) arrival.Bring(i, end);
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  // Nothing more comes until what is there has been decoded.
+  const auto begin = std::chrono::steady_clock::now();
+  while (seen[0] < 100) {
+    ASSERT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10)) << seen[0];
+  }
+  ASSERT_EQ(cudaStreamQuery(arrival.stream()), cudaErrorNotReady);
+  for (uint64_t i = 0; i < 2; ++i) arrival.Bring(i, ~uint64_t{0});
+  arrival.stream().Wait();
+  for (uint64_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(arrival.result(i).status, CINCH_OK);
+    EXPECT_EQ(arrival.result(i).output_bytes, kBytes);
+    EXPECT_TRUE(arrival.IsBack(i));
+    EXPECT_EQ(seen[i], (kBytes + kBlock - 1) / kBlock);
+  }
+}
+
+TEST(GpuArrivalTest, AFrameThatDoesNotComeTimesOutAndLeavesItsNeighboursAlone) {
+  Arrival arrival(4, 1 << 20);
+  arrival.options().available_timeout_ns = 50'000'000;
+  arrival.Bring(0, ~uint64_t{0});
+  arrival.Bring(1, 64 + 10);                      // Not all of its index,
+  arrival.Bring(2, arrival.frame_bytes(2) - 16);  // not its last bytes.
+  arrival.Bring(3, ~uint64_t{0});
+  arrival.Start();
+  arrival.stream().Wait();
+  for (const uint64_t i : {0, 3}) {
+    EXPECT_EQ(arrival.result(i).status, CINCH_OK);
+    EXPECT_TRUE(arrival.IsBack(i));
+  }
+  for (const uint64_t i : {1, 2}) EXPECT_EQ(arrival.result(i).status, CINCH_ERROR_TIMEOUT);
+  // The same scratch memory serves the next call.
+  for (const uint64_t i : {1, 2}) arrival.Bring(i, ~uint64_t{0});
+  arrival.Start();
+  arrival.stream().Wait();
+  for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(arrival.result(i).status, CINCH_OK);
+}
+
+TEST(GpuArrivalTest, AFrameOfWhichNothingComesTimesOut) {
+  Arrival arrival(2, 100000);
+  arrival.options().available_timeout_ns = 50'000'000;
+  arrival.Bring(1, ~uint64_t{0});
+  arrival.Start();
+  arrival.stream().Wait();
+  EXPECT_EQ(arrival.result(0).status, CINCH_ERROR_TIMEOUT);
+  EXPECT_EQ(arrival.result(1).status, CINCH_OK);
+}
+
 TEST(GpuLargeTest, InputsOfMoreThanFourGibibytesSurvive) {
   constexpr uint64_t kPart = 64 << 20;
   constexpr uint64_t kParts = 70;

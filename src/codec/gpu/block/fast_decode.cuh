@@ -1,314 +1,301 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file fast_decode.cuh
-/// The decoder for the blocks that most bytes are in: whole bf16 cascade blocks with 2-bit codes at
-/// level 0, no zero planes and no more escapes than usual, to a 16-byte aligned output. 16 warps; a
-/// warp takes 1024 elements, a lane 8 of each 256. Device only; the verdicts are those of
-/// decode_block.cuh.
+/// The decoder for the blocks that most bytes are in: whole numbers of 32 bytes with no more
+/// escapes than usual; and stored and constant blocks of such lengths. 16 warps, device only; the
+/// verdicts are those of decode_block.cuh. fast_decode_plan.cuh has the checks that come first.
 ///
-/// Four codes, a byte, index a table of byte selectors: one permute then picks each of four symbols
-/// from the level's window or from the list of escapes. While level 0's escapes are counted by all
-/// warps, twelve of them count level 1's, three level 2's and one level 3's, so that one barrier
-/// tells every warp its place in every list.
+/// While all warps count their elements' escapes, each also counts those of its chunk of the lists
+/// of levels 1 to 3, so that one barrier tells every warp its place in every list. Two more
+/// separate the lists from each other and the elements.
 #pragma once
 
 #include <cstdint>
 
-#include "codec/gpu/block/workspace.cuh"
+#include "codec/gpu/block/fast_decode_elements.cuh"
+#include "codec/gpu/block/fast_decode_lists.cuh"
+#include "codec/gpu/block/fast_decode_plan.cuh"
 #include "codec/gpu/warp/lanes.cuh"
+#include "codec/gpu/warp/phases.cuh"
+#include "codec/gpu/warp/pipeline.cuh"
+#include "codec/gpu/warp/team.cuh"
 #include "format/block_hash.h"
-#include "format/layout.h"
 
 namespace cinch::codec::gpu {
 
-struct FastDecode {
-  static constexpr uint32_t kWarps = 16;
-  static constexpr uint32_t kElements = format::kBlockBytes / 2;
-  static constexpr uint32_t kWarpElements = kElements / kWarps;
-  static constexpr uint32_t kCodeOffset = format::kResidueOffset + kElements;
-  static constexpr uint32_t kCodedOffset = kCodeOffset + kElements / 4;
-  static constexpr uint32_t kTag = 0x00020202;  // Cascade, bf16, level0_bits 2, no zero planes.
-  // A warp expands 512 entries: warps 0 to 11 those of level 1, 12 to 14 of level 2, 15 of level 3.
-  static constexpr uint32_t kLevel2Warp = 12;
-  static constexpr uint32_t kLevel3Warp = 15;
-  static constexpr uint32_t kWarpEntries = 512;
-};
-
-/// A selector for each byte of codes: bits 0 to 15 pick symbol (0 to 2) or next escape (4 and up)
-/// for each of its four entries; byte 2 is 8 times, byte 3 once the number of escapes.
-__device__ __forceinline__ uint32_t MergeSelector(uint32_t codes) {
-  uint32_t selector = 0;
-  uint32_t escapes = 0;
-#pragma unroll
-  for (uint32_t i = 0; i < 4; ++i) {
-    const uint32_t code = (codes >> (2 * i)) & 3;
-    selector |= (code == 3 ? 4 + escapes++ : code) << (4 * i);
-  }
-  return selector | (escapes << 19) | (escapes << 24);
-}
-
-/// The first words of a cascade block.
-struct FastHead {
-  uint32_t window_starts;
-  uint32_t listed[3];  ///< Escapes of levels 0 to 2: entries of levels 1 to 3.
-  uint32_t raws;
-  uint32_t reserved;
-
-  __device__ __forceinline__ explicit FastHead(uint32_t payload) {
-    window_starts = LoadShared32<8>(payload);
-    const uint32_t first = LoadShared32<12>(payload);
-    const uint32_t second = LoadShared32<16>(payload);
-    reserved = LoadShared32<20>(payload);
-    listed[0] = first & 0xFFFF;
-    listed[1] = first >> 16;
-    listed[2] = second & 0xFFFF;
-    raws = second >> 16;
-  }
-  __device__ __forceinline__ bool IsUsual() const {
-    return listed[0] <= FastDecode::kLevel2Warp * FastDecode::kWarpEntries &&
-           listed[1] <= 3 * FastDecode::kWarpEntries && listed[2] <= FastDecode::kWarpEntries;
-  }
-  __device__ __forceinline__ uint32_t EndBytes() const {
-    return FastDecode::kCodedOffset + (listed[0] + 3) / 4 + (listed[1] + 3) / 4 +
-           (listed[2] + 3) / 4 + raws;
-  }
-  /// All that needs no list.
-  __device__ __forceinline__ bool IsValid(uint32_t payload_bytes) const {
-    const uint32_t starts = window_starts;
-    return reserved == 0 && (EndBytes() + 15) / 16 * 16 == payload_bytes &&
-           (starts & 0xFF) <= 253 && ((starts >> 8) & 0xFF) <= 250 &&
-           ((starts >> 16) & 0xFF) <= 247 && (starts >> 24) <= 244;
-  }
-  /// The three symbols that a level's codes name, a byte each.
-  template <uint32_t kLevel>
-  __device__ __forceinline__ uint32_t Book() const {
-    uint32_t book = 0;
-#pragma unroll
-    for (uint32_t code = 0; code < 3; ++code) {
-      uint32_t symbol = ((window_starts >> (8 * kLevel)) & 0xFF) + code;
-#pragma unroll
-      for (uint32_t level = kLevel; level-- > 0;) {
-        if (symbol >= ((window_starts >> (8 * level)) & 0xFF)) symbol += 3;
-      }
-      book |= symbol << (8 * code);
-    }
-    return book;
+inline constexpr uint32_t kDecoderBarrier = 1;
+/// The first threads of a thread block that has more: a team with a barrier of its own.
+class DecoderTeam : public CtaTeam<FastDecode::kThreads> {
+ public:
+  __device__ __forceinline__ void Sync() const { SyncPart<kDecoderBarrier>(threads()); }
+  __device__ __forceinline__ bool SyncAny(bool value) const {
+    return SyncPartAny<kDecoderBarrier>(threads(), value);
   }
 };
 
-/// A warp's 512 entries of one level: the selectors of the lane's 16, and their escapes' place in
-/// the warp.
-struct FastChunk {
-  uint32_t selector[4];
-  uint32_t place;
-  uint32_t total;
+/// The lists, in shared memory; the same memory serves block after block.
+struct FastLists {
+  alignas(16) uint8_t level0[FastDecode::kList0Bytes];
+  alignas(16) uint8_t level1[FastDecode::kList1Bytes];
+  alignas(16) uint8_t level2[FastDecode::kList2Bytes];
 };
 
-/// All lanes. `left`: the level's code bytes from the lane's first on; may be negative.
-__device__ __forceinline__ FastChunk CountChunk(uint32_t codes, uint32_t table, int left) {
-  uint32_t bytes[4] = {0, 0, 0, 0};
-  if (left > 0) bytes[0] = LoadShared8<0>(codes);
-  if (left > 1) bytes[1] = LoadShared8<1>(codes);
-  if (left > 2) bytes[2] = LoadShared8<2>(codes);
-  if (left > 3) bytes[3] = LoadShared8<3>(codes);
-  FastChunk chunk;
-  uint32_t own = 0;
-#pragma unroll
-  for (uint32_t g = 0; g < 4; ++g) {
-    chunk.selector[g] = LoadShared32(table + 4 * bytes[g]);
-    own += chunk.selector[g] >> 24;
-  }
-  const uint32_t inclusive = ScanInclusive(own);
-  chunk.place = inclusive - own;
-  chunk.total = __shfl_sync(kAllLanes, inclusive, 31);
-  return chunk;
-}
-
-/// Writes the lane's 16 symbols to `to`; `from` is the place of the warp's first escape's symbol.
-__device__ __forceinline__ void ExpandChunk(const FastChunk& chunk, uint32_t book, uint32_t from,
-                                            uint32_t to) {
-  from += chunk.place;
-#pragma unroll
-  for (uint32_t g = 0; g < 4; ++g) {
-    StoreShared32(to + 4 * g, Permute(book, LoadSharedUnaligned32(from), chunk.selector[g]));
-    from += chunk.selector[g] >> 24;
-  }
-}
-
-/// The terms of section 6 for four words, the first of which is word `first_word`, an even one.
-__device__ __forceinline__ uint64_t HashVector(uint4 words, uint32_t first_word) {
-  return format::HashPair(first_word / 2, words.x, words.y) +
-         format::HashPair(first_word / 2 + 1, words.z, words.w);
-}
-
-/// The lane's level-0 codes: selectors of the two halves of each group of 8, and where the groups'
-/// escapes are in the warp's part of the list.
-struct FastElements {
-  uint32_t low[4];
-  uint32_t high[4];
-  GroupOffsets offsets;
+/// What all blocks share.
+struct FastShared {
+  uint32_t merge_selectors[256];
+  uint32_t keep_selectors[256];
+  uint32_t dtypes[kFastDtypes];          ///< FastDtype's words.
+  uint32_t escapes[FastDecode::kWarps];  ///< By warp: of level 0, and from bit 16 of its chunk.
 };
 
-/// All lanes; `codes` is the lane's first byte of codes.
-__device__ __forceinline__ FastElements CountElements(uint32_t codes, uint32_t table) {
-  FastElements elements;
-  uint32_t sum[4];
-#pragma unroll
-  for (uint32_t k = 0; k < 4; ++k) {
-    elements.low[k] = LoadShared32(table + 4 * LoadShared8<0>(codes + 64 * k));
-    elements.high[k] = LoadShared32(table + 4 * LoadShared8<1>(codes + 64 * k));
-    sum[k] = elements.low[k] + elements.high[k];
-  }
-  elements.offsets =
-      ScanGroups(Permute(Permute(sum[0], sum[1], 0x0073), Permute(sum[2], sum[3], 0x0073), 0x5410));
-  return elements;
-}
+/// A block on the fast path, as every thread of the team sees it.
+struct FastTask {
+  const DecodePlan* plan;
+  uint32_t payload;  ///< Shared address.
+  uint8_t* output;
+  bool checksum;
+  uint64_t* hash;  ///< The warp's share of the hash's sum.
+};
 
-/// Joins and stores the lane's elements; returns its share of the hash's sum. `list` is the place
-/// of the warp's first escape's symbol, `residues` of the lane's first residue.
-__device__ __forceinline__ uint64_t JoinElements(const FastElements& elements, uint32_t book,
-                                                 uint32_t list, uint32_t residues,
-                                                 uint32_t first_word, bool checksum,
-                                                 uint8_t* output) {
-  uint64_t hash = 0;
-#pragma unroll
-  for (uint32_t k = 0; k < 4; ++k) {
-    const uint32_t at = list + elements.offsets.at[k];
-    const uint32_t aligned = at & ~3U;
-    const uint32_t middle = LoadShared32<4>(aligned);
-    const uint32_t first = ShiftRightWrapped(LoadShared32<0>(aligned), middle, 8 * at);
-    const uint32_t second = ShiftRightWrapped(middle, LoadShared32<8>(aligned), 8 * at);
-    const uint32_t rest = ShiftRightClamped(first, second, Permute(elements.low[k], 0, 0x4442));
-    const uint32_t low = Permute(book, first, elements.low[k]);
-    const uint32_t high = Permute(book, rest, elements.high[k]);
-    const uint2 residue = LoadShared64(residues + 256 * k);
-    uint4 words = make_uint4(Permute(residue.x, low, 0x5140), Permute(residue.x, low, 0x7362),
-                             Permute(residue.y, high, 0x5140), Permute(residue.y, high, 0x7362));
-    words.x = RotateRightOne(words.x);
-    words.y = RotateRightOne(words.y);
-    words.z = RotateRightOne(words.z);
-    words.w = RotateRightOne(words.w);
-    if (checksum) hash += HashVector(words, first_word + 128 * k);
-    StoreStream(output + 512 * k, words);
-  }
-  return hash;
-}
-
-/// One warp: whether this lane sees a reserved bit behind a level's codes or the payload's end.
-__device__ __forceinline__ bool SeesReservedBits(const FastHead& head, uint32_t payload,
-                                                 uint32_t payload_bytes) {
-  const uint32_t lane = threadIdx.x % 32;
-  if (lane >= 16) {
-    const uint32_t at = head.EndBytes() + lane - 16;
-    return at < payload_bytes && LoadShared8(payload + at) != 0;
-  }
-  uint32_t codes = payload + FastDecode::kCodedOffset;
-  bool seen = false;
-#pragma unroll
-  for (uint32_t level = 0; level < 3; ++level) {
-    const uint32_t entries = head.listed[level];
-    if (lane == level && entries % 4 != 0) {
-      seen = (LoadShared8(codes + entries / 4) >> (2 * (entries % 4))) != 0;
-    }
-    codes += (entries + 3) / 4;
-  }
-  return seen;
-}
-
-/// All lanes: adds the warp's shares of the hash's sum to that of the team.
-__device__ __forceinline__ void WarpAddHash(uint64_t share, uint64_t* sum) {
+/// All lanes: stores the sum of the lanes' shares of the hash.
+__device__ __forceinline__ void WarpStoreHash(const FastTask& task, uint64_t share) {
   const uint64_t low = __reduce_add_sync(kAllLanes, static_cast<uint32_t>(share) & 0xFFFFFF);
   const uint64_t middle =
       __reduce_add_sync(kAllLanes, static_cast<uint32_t>(share >> 24) & 0xFFFFFF);
   const uint64_t high = __reduce_add_sync(kAllLanes, static_cast<uint32_t>(share >> 48));
-  if (threadIdx.x % 32 == 0) {
-    atomicAdd(reinterpret_cast<unsigned long long*>(sum),
-              static_cast<unsigned long long>(low + (middle << 24) + (high << 48)));
-  }
+  if (threadIdx.x % 32 == 0) *task.hash = low + (middle << 24) + (high << 48);
 }
 
-/// A warp's part of one of the levels 1 to 3.
-struct FastLevelPart {
-  uint32_t level;
-  uint32_t first_warp;  ///< Of the level.
-  uint32_t codes;       ///< Of the level.
-  uint32_t byte;        ///< Of its codes, the lane's first.
-  uint32_t entries;     ///< Of the level.
-  bool busy;
+/// Of this lane.
+__device__ __forceinline__ uint32_t FirstUnit(const FastFields& fields) {
+  return threadIdx.x / 32 * fields.groups * 32 + threadIdx.x % 32;
+}
 
-  __device__ __forceinline__ FastLevelPart(const FastHead& head, uint32_t payload, uint32_t warp) {
-    level = warp < FastDecode::kLevel2Warp ? 1 : warp < FastDecode::kLevel3Warp ? 2 : 3;
-    first_warp = level == 1 ? 0 : level == 2 ? FastDecode::kLevel2Warp : FastDecode::kLevel3Warp;
-    codes = payload + FastDecode::kCodedOffset;
-    if (level > 1) codes += (head.listed[0] + 3) / 4;
-    if (level > 2) codes += (head.listed[1] + 3) / 4;
-    entries = level == 1 ? head.listed[0] : level == 2 ? head.listed[1] : head.listed[2];
-    byte = FastDecode::kWarpEntries / 4 * (warp - first_warp) + 4 * (threadIdx.x % 32);
-    busy = FastDecode::kWarpEntries * (warp - first_warp) < entries;
-  }
-  __device__ __forceinline__ FastChunk Count(uint32_t table) const {
-    return CountChunk(codes + byte, table,
-                      static_cast<int>((entries + 3) / 4) - static_cast<int>(byte));
+/// What the hash of section 6 adds to the words of the lane's first unit.
+struct HashKeys {
+  uint32_t even;
+  uint32_t odd;
+
+  __device__ __forceinline__ explicit HashKeys(uint32_t unit)
+      : even(format::kHashEvenKeyFactor * (2 * unit + 1)),
+        odd(format::kHashOddKeyFactor * (2 * unit + 1)) {}
+  /// The terms of the words of the unit that follows the first one by `units`.
+  __device__ __forceinline__ uint64_t Terms(uint4 words, uint32_t units) const {
+    const uint32_t even_step = format::kHashEvenKeyFactor;
+    const uint32_t odd_step = format::kHashOddKeyFactor;
+    const uint32_t x = words.x + even + even_step * (2 * units);
+    const uint32_t y = words.y + odd + odd_step * (2 * units);
+    const uint32_t z = words.z + even + even_step * (2 * units + 1);
+    const uint32_t w = words.w + odd + odd_step * (2 * units + 1);
+    return uint64_t{x} * y + uint64_t{z} * w;
   }
 };
 
-/// Decodes a block of 16 warps whose head is usual and valid from shared memory at `payload` to
-/// `output`. False, for all threads, when the lists are not what the head says. The hash's sum is
-/// added to workspace->hash_sum, which is 0 before and complete after the next barrier. `table` has
-/// the selectors. By all threads, who have left the block before.
-__device__ __forceinline__ bool SyncFastDecode(const FastHead& head, uint32_t payload,
-                                               uint32_t payload_bytes, uint32_t table,
-                                               bool checksum, uint8_t* output,
-                                               DecodeWorkspace* workspace) {
+/// Stores `make(k, unit)`, the words of each of the lane's units, and the warp's share of the hash.
+/// For whole blocks.
+template <bool kChecksum, typename Make>
+__device__ __forceinline__ void WarpStoreWhole(const FastTask& task, const FastFields& fields,
+                                               const Make& make) {
+  const uint32_t first_unit = FirstUnit(fields);
+  const HashKeys keys(first_unit);
+  uint8_t* output = task.output + FastDecode::kUnitBytes * first_unit;
+  uint64_t hash = 0;
+#pragma unroll
+  for (uint32_t k = 0; k < FastDecode::kGroups; ++k) {
+    const uint4 words = make(k, first_unit + 32 * k);
+    StoreStreamLoose(output + 32 * FastDecode::kUnitBytes * k, words);
+    if constexpr (kChecksum) hash += keys.Terms(words, 32 * k);
+  }
+  if constexpr (kChecksum) WarpStoreHash(task, hash);
+}
+
+/// Stores a unit at any address. Not inlined: it is long, and rare.
+__device__ __noinline__ void StoreUnaligned(uint8_t* output, uint4 words) {
+  const uint32_t word[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+  for (uint32_t i = 0; i < 4; ++i) {
+    if (IsAligned(output, 4)) {
+      StoreAligned<uint32_t>(output + 4 * i, word[i]);
+    } else if (IsAligned(output, 2)) {
+      StoreAligned<uint16_t>(output + 4 * i, static_cast<uint16_t>(word[i]));
+      StoreAligned<uint16_t>(output + 4 * i + 2, static_cast<uint16_t>(word[i] >> 16));
+    } else {
+      for (uint32_t k = 0; k < 4; ++k) {
+        output[4 * i + k] = static_cast<uint8_t>(word[i] >> (8 * k));
+      }
+    }
+  }
+}
+
+/// The same for blocks of any number of units, to any address.
+template <typename Make>
+__device__ __forceinline__ void WarpStoreUnits(const FastTask& task, const FastFields& fields,
+                                               const Make& make) {
+  const bool aligned = IsAligned(task.output, FastDecode::kUnitBytes);
+  if (aligned && fields.units == FastDecode::kGroups * FastDecode::kThreads) {
+    return task.checksum ? WarpStoreWhole<true>(task, fields, make)
+                         : WarpStoreWhole<false>(task, fields, make);
+  }
+  const uint32_t first_unit = FirstUnit(fields);
+  const HashKeys keys(first_unit);
+  uint64_t hash = 0;
+#pragma unroll
+  for (uint32_t k = 0; k < FastDecode::kGroups; ++k) {
+    if (k >= fields.groups) break;
+    const uint32_t unit = first_unit + 32 * k;
+    const uint4 words = make(k, unit);
+    if (unit < fields.units) {
+      uint8_t* to = task.output + FastDecode::kUnitBytes * unit;
+      aligned ? StoreStreamLoose(to, words) : StoreUnaligned(to, words);
+      hash += keys.Terms(words, 32 * k);
+    }
+  }
+  if (task.checksum) WarpStoreHash(task, hash);
+}
+
+/// A warp's places in the lists, and whether the counts are what the block says of them.
+struct FastPlaces {
+  bool valid;
+  uint32_t elements;  ///< In level 0's list.
+  uint32_t chunk;     ///< In the list that its chunk's escapes are in.
+};
+
+/// By all warps, behind the barrier that follows their counts.
+__device__ __forceinline__ FastPlaces WarpFindPlaces(const DecodePlan& plan, const FastChunk& chunk,
+                                                     const uint32_t* escapes, uint32_t warp) {
+  const uint32_t lane = threadIdx.x % 32;
+  const uint32_t own = lane < FastDecode::kWarps ? escapes[lane] : 0;
+  const auto sum = [&](uint32_t end) { return __reduce_add_sync(kAllLanes, lane < end ? own : 0); };
+  const uint32_t before = sum(warp);
+  const uint32_t all = sum(32);
+  const uint32_t first = sum(plan.chunks.end[0]) >> 16;
+  const uint32_t second = sum(plan.chunks.end[1]) >> 16;
+  FastPlaces places;
+  places.valid = (all & 0xFFFF) == plan.listed[0] && first == plan.listed[1] &&
+                 second - first == plan.listed[2] && (all >> 16) - second == plan.listed[3];
+  places.elements = before & 0xFFFF;
+  places.chunk = (before >> 16) - (chunk.level <= 1 ? 0 : chunk.level == 2 ? first : second);
+  return places;
+}
+
+/// Fills in `load(unit)` for the lane's units, and 0 for units that are not there.
+template <typename Load>
+__device__ __forceinline__ void LoadUnits(const FastFields& fields, const Load& load,
+                                          uint32_t (&codes)[FastDecode::kGroups]) {
+  const uint32_t first_unit = FirstUnit(fields);
+  if (fields.units == FastDecode::kGroups * FastDecode::kThreads) {
+#pragma unroll
+    for (uint32_t k = 0; k < FastDecode::kGroups; ++k) codes[k] = load(first_unit + 32 * k);
+    return;
+  }
+#pragma unroll
+  for (uint32_t k = 0; k < FastDecode::kGroups; ++k) {
+    const uint32_t unit = first_unit + 32 * k;
+    codes[k] = k < fields.groups && unit < fields.units ? load(unit) : 0;
+  }
+}
+
+/// The level-0 codes of the lane's units, 2 bits each, 3 for escape.
+template <uint32_t kElements, bool kWide>
+__device__ __forceinline__ void LoadAllCodes(const FastFields& fields, uint32_t payload,
+                                             uint32_t (&codes)[FastDecode::kGroups]) {
+  const uint32_t plane = payload + fields.codes;
+  if constexpr (kWide) {
+    LoadUnits(
+        fields, [&](uint32_t unit) { return LoadWideCodes<kElements>(fields, payload, unit); },
+        codes);
+  } else if (fields.level0_bits == 2) {
+    LoadUnits(
+        fields, [&](uint32_t unit) { return LoadCrumbs<kElements>(plane, unit); }, codes);
+  } else if (fields.level0_bits == 1) {
+    LoadUnits(
+        fields, [&](uint32_t unit) { return CodesOfBits(LoadBits<kElements>(plane, unit)); },
+        codes);
+  } else {
+    LoadUnits(
+        fields, [](uint32_t) { return 0U; }, codes);
+  }
+}
+
+template <FastFormat kFormat>
+__device__ __forceinline__ uint4 RotateBack(uint4 words, uint32_t rotation) {
+  constexpr bool kNeverRotated = kFormat == FastFormat::kWordOf8 ||
+                                 kFormat == FastFormat::kLongOf8 || kFormat == FastFormat::kByteOf8;
+  if constexpr (!kNeverRotated) {
+    words.x = ShiftRightWrapped(words.x, words.x, rotation);
+    words.y = ShiftRightWrapped(words.y, words.y, rotation);
+    words.z = ShiftRightWrapped(words.z, words.z, rotation);
+    words.w = ShiftRightWrapped(words.w, words.w, rotation);
+  }
+  return words;
+}
+
+/// Decodes a cascade block with a valid plan. False, for all threads, when the lists are not what
+/// the block says. By all threads of the team, who need not have left the block before.
+template <FastFormat kFormat, bool kWide>
+__device__ __forceinline__ bool SyncDecodeFast(const FastTask& task, FastShared* shared,
+                                               FastLists* lists) {
+  constexpr uint32_t kElements = ElementsOfUnit(kFormat);
+  const DecodePlan& plan = *task.plan;
   const uint32_t lane = threadIdx.x % 32;
   const uint32_t warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0);
-  const uint32_t list0 = SharedAddress(workspace->list);
-  const uint32_t list1 = SharedAddress(workspace->original);
-  const uint32_t list2 = list1 + 4096;
-  const FastElements elements = CountElements(
-      payload + FastDecode::kCodeOffset + warp * (FastDecode::kWarpElements / 4) + 2 * lane, table);
-  const FastLevelPart part(head, payload, warp);
-  FastChunk chunk{};
-  if (part.busy) chunk = part.Count(table);
-  if (part.level == 3) {
-    const uint32_t raws = part.codes + (part.entries + 3) / 4;
-    if (part.busy) ExpandChunk(chunk, head.Book<3>(), raws, list2 + 4 * part.byte);
-    // A number of escapes that cannot be.
-    if (__any_sync(kAllLanes, SeesReservedBits(head, payload, payload_bytes)))
-      chunk.total = 0x10000;
-  }
-  if (lane == 0) {
-    workspace->escapes[0][warp] = elements.offsets.total;
-    workspace->escapes[1][warp] = chunk.total;
-  }
-  __syncthreads();
-  const uint32_t count0 = lane < FastDecode::kWarps ? workspace->escapes[0][lane] : 0;
-  const uint32_t count = lane < FastDecode::kWarps ? workspace->escapes[1][lane] : 0;
-  const auto sum = [&](uint32_t value, uint32_t from, uint32_t to) {
-    return __reduce_add_sync(kAllLanes, lane >= from && lane < to ? value : 0);
-  };
-  const uint32_t before0 = sum(count0, 0, warp);
-  const uint32_t before = sum(count, part.first_warp, warp);
-  if (sum(count0, 0, 16) != head.listed[0] ||
-      sum(count, 0, FastDecode::kLevel2Warp) != head.listed[1] ||
-      sum(count, FastDecode::kLevel2Warp, FastDecode::kLevel3Warp) != head.listed[2] ||
-      sum(count, FastDecode::kLevel3Warp, 16) != head.raws) {
+  const uint32_t merge = SharedAddress(shared->merge_selectors);
+  const uint32_t list0 = SharedAddress(lists->level0);
+  const uint32_t list1 = SharedAddress(lists->level1);
+  const uint32_t list2 = SharedAddress(lists->level2);
+  uint32_t codes[FastDecode::kGroups];
+  LoadAllCodes<kElements, kWide>(FastFields(plan.fields), task.payload, codes);
+  FastChunk chunk = FindChunk(plan, task.payload, warp);
+  const UnitPlaces offsets = WarpPlaceEscapes<kElements>(codes, &chunk);
+  const uint32_t raws = task.payload + plan.lists[3];
+  const bool one_chunk = plan.chunks.end[2] - plan.chunks.end[1] <= 1;
+  if (one_chunk && chunk.level == 3) ExpandChunk(plan, chunk, merge, raws, plan.raw_shift, list2);
+  if (lane == 0) shared->escapes[warp] = offsets.total | (chunk.total << 16);
+  DecoderTeam().Sync();
+  const FastPlaces places = WarpFindPlaces(plan, chunk, shared->escapes, warp);
+  if (!places.valid) {
+    // Nobody may count the next block's escapes while others look at this one's.
+    DecoderTeam().Sync();
     return false;
   }
-  if (part.level == 2 && part.busy) {
-    ExpandChunk(chunk, head.Book<2>(), list2 + before, list1 + 4 * part.byte);
+  if (!one_chunk) {
+    if (chunk.level == 3) {
+      ExpandChunk(plan, chunk, merge, raws + places.chunk, plan.raw_shift, list2);
+    }
+    DecoderTeam().Sync();
   }
-  __syncthreads();
-  if (part.level == 1 && part.busy) {
-    ExpandChunk(chunk, head.Book<1>(), list1 + before, list0 + 4 * part.byte);
-  }
-  __syncthreads();
-  const uint32_t residues =
-      payload + format::kResidueOffset + warp * FastDecode::kWarpElements + 8 * lane;
-  const uint64_t hash =
-      JoinElements(elements, head.Book<0>(), list0 + before0, residues, warp * 512 + lane * 4,
-                   checksum, output + warp * 2048 + lane * 16);
-  if (checksum) WarpAddHash(hash, &workspace->hash_sum);
+  if (chunk.level == 2) ExpandChunk(plan, chunk, merge, list2 + places.chunk, 0, list1);
+  DecoderTeam().Sync();
+  if (chunk.level == 1) ExpandChunk(plan, chunk, merge, list1 + places.chunk, 0, list0);
+  DecoderTeam().Sync();
+  const FastTables tables{kWide ? SharedAddress(shared->keep_selectors) : merge, plan.books[0][0],
+                          plan.books[0][1]};
+  // A copy: what is in shared memory would be read again for every unit.
+  const FastFields fields = plan.fields;
+  WarpStoreUnits(task, fields, [&](uint32_t k, uint32_t unit) {
+    uint32_t symbols[QuadsOf(kElements)];
+    FindSymbols<kElements, kWide>(fields, tables, task.payload, unit, codes[k],
+                                  list0 + places.elements + offsets.at[k], symbols);
+    return RotateBack<kFormat>(JoinUnit<kFormat>::Words(fields, task.payload, unit, symbols),
+                               fields.rotation);
+  });
   return true;
+}
+
+/// A stored block, whose reserved bytes have been checked.
+__device__ __forceinline__ void WarpCopyStored(const FastTask& task) {
+  const FastFields fields = task.plan->fields;
+  WarpStoreUnits(task, fields, [&](uint32_t, uint32_t unit) {
+    return ReadShared<uint4>(task.payload + format::kStoredDataOffset + 16 * unit);
+  });
+}
+
+/// A constant block.
+__device__ __forceinline__ void WarpFillConstant(const FastTask& task) {
+  const FastFields fields = task.plan->fields;
+  const uint2 pattern = ReadShared<uint2>(task.payload + sizeof(format::BlockHeader));
+  WarpStoreUnits(task, fields, [&](uint32_t, uint32_t) {
+    return make_uint4(pattern.x, pattern.y, pattern.x, pattern.y);
+  });
 }
 
 }  // namespace cinch::codec::gpu

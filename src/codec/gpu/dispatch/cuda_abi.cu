@@ -7,6 +7,7 @@
 #include "cinch/cuda.h"
 #include "codec/gpu/dispatch/device.cuh"
 #include "codec/gpu/dispatch/kernels.cuh"
+#include "codec/gpu/dispatch/options.h"
 
 namespace cinch::codec::gpu {
 namespace {
@@ -58,9 +59,14 @@ Status Enqueue(const Call& call, const Scratch& scratch, const DeviceCapacity& c
   batch.progress = call.options->progress;
   batch.item_count = item_count;
   batch.checksum = call.options->checksum != 0 ? 1 : 0;
-  batch.planned = item_count > kInlineItems ? 1 : 0;
   const cinch_base* bases = call.options->bases;
   batch.has_bases = bases != nullptr ? 1 : 0;
+  batch.available_bytes = call.options->available_bytes;
+  batch.available_timeout_ns = call.options->available_timeout_ns != 0
+                                   ? call.options->available_timeout_ns
+                                   : kArrivalTimeoutNanoseconds;
+  // All thread blocks must agree on what of an item has arrived: planned once, by one thread.
+  batch.planned = item_count > kInlineItems || batch.available_bytes != nullptr ? 1 : 0;
   if (call.options->items_on_host == 0) {
     batch.items = call.items;
     batch.bases = bases;
@@ -85,8 +91,11 @@ Status Enqueue(const Call& call, const Scratch& scratch, const DeviceCapacity& c
                                 : LaunchDecode(batch, grid, stream));
 }
 
-Status RunBatch(const Call& call) {
-  if (call.options == nullptr || call.options->struct_size != sizeof *call.options ||
+Status RunBatch(Call call) {
+  cinch_cuda_options options;
+  CINCH_RETURN_IF_ERROR(ReadOptions(call.options, &options));
+  call.options = &options;
+  if ((call.compress && options.available_bytes != nullptr) ||
       (call.item_count != 0 && (call.items == nullptr || call.results == nullptr))) {
     return CINCH_ERROR_INVALID_ARGUMENT;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of cinch/cuda.h that need no device, and what builds without CUDA say to the rest.
 #include "cinch/cuda.h"
+#include "codec/gpu/dispatch/options.h"
 #include "codec/gpu/kernels/batch.cuh"
 
 namespace {
@@ -14,7 +15,9 @@ constexpr uint64_t kMaxInputBytes = (uint64_t{1} << 31) * cinch::format::kBlockB
 extern "C" {
 
 void cinch_cuda_options_init(cinch_cuda_options* options) {
-  if (options != nullptr) *options = {sizeof *options, nullptr, 0, 1, 0, nullptr, nullptr};
+  if (options != nullptr) {
+    *options = {sizeof *options, nullptr, 0, 1, 0, nullptr, nullptr, nullptr, 0};
+  }
 }
 
 uint64_t cinch_cuda_scratch_bytes(uint64_t max_items, uint64_t max_input_bytes) {
@@ -53,16 +56,18 @@ cinch_status cinch_cuda_content_hash(void*, const void*, uint64_t, uint64_t*) {
 
 cinch_status cinch_cuda_compress(const cinch_cuda_options* options, const cinch_cuda_item* item,
                                  cinch_cuda_result* result, const cinch_cuda_scratch* scratch) {
-  if (options == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
-  cinch_cuda_options single = *options;
+  cinch_cuda_options single;
+  const cinch_status status = cinch::codec::gpu::ReadOptions(options, &single);
+  if (status != CINCH_OK) return status;
   single.items_on_host = 1;
   return cinch_cuda_compress_batch(&single, item, 1, result, scratch);
 }
 
 cinch_status cinch_cuda_decompress(const cinch_cuda_options* options, const cinch_cuda_item* item,
                                    cinch_cuda_result* result, const cinch_cuda_scratch* scratch) {
-  if (options == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
-  cinch_cuda_options single = *options;
+  cinch_cuda_options single;
+  const cinch_status status = cinch::codec::gpu::ReadOptions(options, &single);
+  if (status != CINCH_OK) return status;
   single.items_on_host = 1;
   return cinch_cuda_decompress_batch(&single, item, 1, result, scratch);
 }

@@ -3,6 +3,15 @@
 #include "codec/gpu/kernels/decode_kernel.cuh"
 
 namespace cinch::codec::gpu {
+namespace {
+
+__global__ void __launch_bounds__(kDecodeTuning.threads, kDecodeTuning.min_ctas_per_sm)
+    DecodeKernel(const __grid_constant__ BatchParameters batch) {
+  extern __shared__ __align__(128) uint8_t shared_bytes[];
+  SyncDecodeBatch(batch, reinterpret_cast<DecodeShared*>(shared_bytes));
+}
+
+}  // namespace
 
 cudaError_t PrepareDecode(int* ctas_per_sm) {
   const cudaError_t error =

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "cinch/cuda.h"
 #include "codec/gpu/dispatch/device.cuh"
+#include "codec/gpu/dispatch/options.h"
 #include "format/layout.h"
 
 namespace cinch::codec::gpu {
@@ -61,6 +62,7 @@ class Measurement {
         results_(item_count_) {
     options_.items_on_host = 0;
     options_.progress = nullptr;
+    options_.available_bytes = nullptr;
   }
 
   Status Prepare(cinch_dtype dtype, const void* input) {
@@ -234,13 +236,14 @@ extern "C" cinch_status cinch_cuda_measure(const cinch_cuda_options* options, ci
                                            const void* input, uint64_t input_bytes,
                                            uint64_t item_bytes, uint32_t repeats,
                                            cinch_cuda_speed* speed) {
-  if (options == nullptr || options->struct_size != sizeof *options || input == nullptr ||
-      input_bytes == 0 || input_bytes > CINCH_MAX_FRAME_INPUT_BYTES || repeats == 0 ||
-      speed == nullptr || speed->struct_size != sizeof *speed) {
+  cinch_cuda_options own;
+  CINCH_RETURN_IF_ERROR(cinch::codec::gpu::ReadOptions(options, &own));
+  if (input == nullptr || input_bytes == 0 || input_bytes > CINCH_MAX_FRAME_INPUT_BYTES ||
+      repeats == 0 || speed == nullptr || speed->struct_size != sizeof *speed) {
     return CINCH_ERROR_INVALID_ARGUMENT;
   }
   try {
-    return cinch::codec::gpu::Measure(*options, dtype, input, input_bytes,
+    return cinch::codec::gpu::Measure(own, dtype, input, input_bytes,
                                       item_bytes == 0 ? input_bytes : item_bytes, repeats, speed);
   } catch (const std::bad_alloc&) {
     return CINCH_ERROR_OUT_OF_MEMORY;

@@ -19,6 +19,9 @@ inline constexpr uint32_t kUploadItems = 64;
 /// Items that one thread block of the planning kernels takes.
 inline constexpr uint32_t kPlanThreads = 256;
 
+/// How long a frame's next bytes are waited for when the caller does not say.
+inline constexpr uint64_t kArrivalTimeoutNanoseconds = 20'000'000'000;
+
 /// An item, checked. Everything the coding kernels know of it: an untrusted header is read once.
 struct PlanItem {
   const uint8_t* input;
@@ -112,7 +115,9 @@ struct BatchParameters {
   Scratch scratch;
   const cinch_cuda_item* items;  ///< On the device; null when they are in `inline_items`.
   cinch_cuda_result* results;
-  uint64_t* progress;  ///< Null when nobody asked.
+  uint64_t* progress;               ///< Null when nobody asked.
+  const uint64_t* available_bytes;  ///< Of each item's frame; null when all are complete.
+  uint64_t available_timeout_ns;
   uint32_t item_count;
   uint32_t checksum;
   uint32_t planned;         ///< 1 when the plan is in the scratch memory.

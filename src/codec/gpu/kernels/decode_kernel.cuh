@@ -1,179 +1,158 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file decode_kernel.cuh
-/// Decompresses a batch of untrusted frames, a block a thread block.
+/// Decompresses a batch of untrusted frames, a block a thread block. See decode_shared.cuh.
 #pragma once
 
 #include <cstdint>
 
 #include "codec/gpu/block/decode_block.cuh"
 #include "codec/gpu/block/fast_decode.cuh"
-#include "codec/gpu/kernels/decode_pipeline.cuh"
-#include "codec/gpu/kernels/errors.cuh"
-#include "codec/gpu/kernels/progress.cuh"
-#include "codec/gpu/kernels/schedule.cuh"
-#include "codec/gpu/kernels/tally.cuh"
+#include "codec/gpu/kernels/decode_loader.cuh"
+#include "codec/gpu/kernels/decode_scout.cuh"
+#include "codec/gpu/kernels/decode_shared.cuh"
 #include "codec/gpu/tuning/tuning.cuh"
-#include "codec/gpu/warp/team.cuh"
 
 namespace cinch::codec::gpu {
 
-using DecodeTeam = CtaTeam<kDecodeTuning.threads>;
-
-struct DecodeShared {
-  DecodePipeline pipeline;
-  DecodeWorkspace workspace;
-  uint32_t selectors[256];  ///< MergeSelector of each byte of codes.
-  Schedule schedule;
-};
-// Two thread blocks a multiprocessor: 228 KiB less 1 KiB each.
-static_assert(sizeof(DecodeShared) <= 113 * 1024);
-
-/// What became of a block. The hash is valid in thread 0.
-struct DecodedBlock {
-  uint64_t error_key;
-  uint64_t hash;
-};
-
-/// By one thread: the verdict on an item whose blocks are all done.
-__device__ __forceinline__ void FinishOutput(const PlanItem& item, const ItemOutcome& outcome,
-                                             cinch_cuda_result* result) {
-  int32_t status = outcome.status;
-  if (status == CINCH_OK && outcome.hash_sum != item.content_hash) {
-    status = CINCH_ERROR_FRAME_CHECKSUM;
-  }
-  *result = {status == CINCH_OK ? item.original_bytes : 0, static_cast<cinch_status>(status), 0};
-}
-
-/// True when the padding behind the index, which the last block looks at, is not zero.
-__device__ __forceinline__ bool HasIndexPadding(const PlanItem& item, uint32_t block) {
-  if (block != item.blocks - 1) return false;
-  const auto* index = reinterpret_cast<const uint32_t*>(item.input + sizeof(format::FrameHeader));
-  uint32_t padding = 0;
-  const uint64_t end = format::IndexBytes(item.blocks) / 4;
-  for (uint64_t i = item.blocks; i < end; ++i) padding |= index[i];
-  return padding != 0;
-}
-
-/// Decodes a block on the fast path when it is one for it: 1 for valid, 0 for not valid, both the
-/// same for all threads, and -1 for another block.
-__device__ __forceinline__ int SyncTryFastDecode(const DecodeTask& task, const uint8_t* slot,
-                                                 uint8_t* output, DecodeShared* shared) {
-  if (slot == nullptr || task.base != nullptr || task.length_bytes != format::kBlockBytes ||
-      !IsAligned(output, 16)) {
-    return -1;
-  }
-  const uint32_t payload = SharedAddress(slot);
-  if (LoadShared32<4>(payload) != FastDecode::kTag) return -1;
-  const FastHead head(payload);
-  if (!head.IsUsual()) return -1;
-  if (!head.IsValid(task.payload_bytes)) return 0;
-  if (threadIdx.x == 0) shared->workspace.hash_sum = 0;
-  return SyncFastDecode(head, payload, task.payload_bytes, SharedAddress(shared->selectors),
-                        task.checksum, output, &shared->workspace)
-             ? 1
-             : 0;
-}
-
-/// Decodes a block whose index entry is sound. By all threads; ends with a barrier.
-__device__ __forceinline__ DecodedBlock SyncDecodeOne(const DecodeTask& in_memory,
-                                                      const uint8_t* slot, uint8_t* output,
-                                                      DecodeShared* shared) {
-  const DecodeTeam team;
-  DecodeTask task = in_memory;
-  if (slot != nullptr) task.bytes = slot;
-  const auto block = static_cast<uint32_t>(task.index);
-  const auto key_of = [&](Status status) {
-    return status == CINCH_OK ? 0 : ErrorKey(ErrorRank::kBlock, block, status);
-  };
-  const int fast = SyncTryFastDecode(task, slot, output, shared);
-  if (fast >= 0) {
-    team.Sync();
-    if (fast == 0) return {key_of(CINCH_ERROR_FRAME_BLOCK), 0};
-    uint64_t hash = 0;
-    if (task.checksum) {
-      hash = format::FinishHash(shared->workspace.hash_sum, task.length_bytes, task.index);
-    }
-    const bool matches = static_cast<uint32_t>(hash) == LoadAligned<uint32_t>(task.bytes);
-    return {key_of(matches ? CINCH_OK : CINCH_ERROR_FRAME_CHECKSUM), hash};
-  }
+/// A block that is not one for the fast path, from its payload in memory. Its workspace is the
+/// block's slot, where the payload is also, and the lists. By all decoders.
+__device__ __noinline__ void SyncDecodeGeneral(uint32_t turn, DecodeShared* shared) {
+  const DecoderTeam team;
+  Job* job = &shared->jobs[turn % kJobs];
+  const Errand& errand = job->errand;
+  DecodeWorkspace* workspace = shared->workspace(turn);
+  const DecodeTask task{errand.payload,
+                        errand.payload_bytes,
+                        errand.length_bytes,
+                        errand.unit.block,
+                        errand.item.checksum != 0,
+                        errand.item.base == nullptr
+                            ? nullptr
+                            : errand.item.base + uint64_t{errand.unit.block} * format::kBlockBytes};
+  team.Sync();  // The lists may still be read.
   uint64_t hash = 0;
-  const Status status = SyncDecodeBlock(team, task, &shared->workspace, &hash);
+  const Status status = SyncDecodeBlock(team, task, workspace, &hash);
   if (status == CINCH_OK) {
-    CopyBytes(team, output, shared->workspace.original, task.length_bytes);
+    CopyBytes(team, errand.output, workspace->original, task.length_bytes);
   }
+  if (team.thread() == 0) {
+    job->status = status;
+    job->hash = hash;
+  }
+  FenceCopies();
   team.Sync();
-  return {key_of(status), hash};
 }
 
-/// One block from its payload to its place in the output. By all threads.
-__device__ __forceinline__ void SyncDecodeUnit(const BatchParameters& batch, uint32_t turn,
-                                               DecodeShared* shared, Tally* tally) {
-  const DecodeTeam team;
-  const Unit& unit = shared->schedule.units[turn % kRing];
-  const PlanItem& item = shared->schedule.items[turn % kRing];
-  DecodePipeline* pipeline = &shared->pipeline;
-  cinch_cuda_result* result = batch.results + unit.item;
-  const IndexEntry entry = CheckIndex(item, unit.block, pipeline->index_begin[turn % kRing],
-                                      pipeline->index_end[turn % kRing]);
-  const uint8_t* slot = SyncPayload(turn, entry, item, pipeline);
-  if (item.blocks == 0) {
-    if (team.thread() == 0) *result = {0, static_cast<cinch_status>(item.status), 0};
-    return;
-  }
-  DecodedBlock decoded{0, 0};
-  const uint64_t payload_bytes = entry.end_bytes - entry.begin_bytes;
-  if (!entry.valid) {
-    decoded.error_key = ErrorKey(ErrorRank::kIndex, unit.block, CINCH_ERROR_FRAME_INDEX);
-  } else if (item.status != CINCH_OK) {
-    decoded.error_key = ErrorKey(ErrorRank::kDestination, unit.block, item.status);
-  } else if (payload_bytes > format::kMaxBlockPayloadBytes) {
-    decoded.error_key = ErrorKey(ErrorRank::kBlock, unit.block, CINCH_ERROR_FRAME_BLOCK);
-  } else {
-    const DecodeTask task{
-        PayloadOf(item, entry),
-        static_cast<uint32_t>(payload_bytes),
-        format::BlockLength(item.original_bytes, unit.block),
-        unit.block,
-        item.checksum != 0,
-        item.base == nullptr ? nullptr : item.base + uint64_t{unit.block} * format::kBlockBytes};
-    decoded =
-        SyncDecodeOne(task, slot, item.output + uint64_t{unit.block} * format::kBlockBytes, shared);
-  }
-  if (team.thread() != 0) return;
-  if (entry.valid && HasIndexPadding(item, unit.block)) {
-    decoded.error_key = ErrorKey(ErrorRank::kPadding, unit.block, CINCH_ERROR_FRAME_RESERVED);
-  }
-  ItemState* state = batch.scratch.states + unit.item;
-  if (batch.progress != nullptr && decoded.error_key == 0) {
-    PublishBlock(item, unit.block, shared->schedule.epoch,
-                 batch.scratch.block_states + unit.first_unit, state, batch.progress + unit.item);
-  }
-  tally->Add(decoded.error_key, decoded.hash);
-  if (shared->schedule.units[(turn + 1) % kRing].item == unit.item) return;
-  ItemOutcome outcome;
-  if (tally->Flush(item, state, &outcome)) FinishOutput(item, outcome, result);
+/// By all decoders. False when the block is not valid.
+template <FastFormat kFormat, bool kWide>
+__device__ __forceinline__ bool SyncDecodeCascade(const FastTask& task, DecodeShared* shared) {
+  return SyncDecodeFast<kFormat, kWide>(task, &shared->fast,
+                                        reinterpret_cast<FastLists*>(shared->lists));
 }
 
-__global__ void __launch_bounds__(kDecodeTuning.threads, kDecodeTuning.min_ctas_per_sm)
-    DecodeKernel(const __grid_constant__ BatchParameters batch) {
-  extern __shared__ __align__(128) uint8_t shared_bytes[];
-  auto* shared = reinterpret_cast<DecodeShared*>(shared_bytes);
-  Schedule* schedule = &shared->schedule;
-  if (!SyncStartSchedule<false>(batch, schedule)) return;
-  if (threadIdx.x < 256) shared->selectors[threadIdx.x] = MergeSelector(threadIdx.x);
-  const bool looks_after = threadIdx.x / 32 == kDecodeTuning.threads / 32 - 1;
-  uint32_t ticket = 0;
-  Tally tally;  // Thread 0's.
-  if (looks_after) ticket = WarpStartPipeline(batch, schedule, &shared->pipeline);
+/// A job for the fast path, by all decoders. False when the block is not valid.
+__device__ __forceinline__ bool SyncDecodeJob(uint32_t route, const FastTask& task,
+                                              DecodeShared* shared) {
+  switch (route) {
+    case RouteOf(FastFormat::kByteOf4, false):
+      return SyncDecodeCascade<FastFormat::kByteOf4, false>(task, shared);
+    case RouteOf(FastFormat::kByteOf4, true):
+      return SyncDecodeCascade<FastFormat::kByteOf4, true>(task, shared);
+    case RouteOf(FastFormat::kByteOf5, false):
+      return SyncDecodeCascade<FastFormat::kByteOf5, false>(task, shared);
+    case RouteOf(FastFormat::kByteOf5, true):
+      return SyncDecodeCascade<FastFormat::kByteOf5, true>(task, shared);
+    case RouteOf(FastFormat::kByteOf8, false):
+      return SyncDecodeCascade<FastFormat::kByteOf8, false>(task, shared);
+    case RouteOf(FastFormat::kByteOf8, true):
+      return SyncDecodeCascade<FastFormat::kByteOf8, true>(task, shared);
+    case RouteOf(FastFormat::kHalfOf5, false):
+      return SyncDecodeCascade<FastFormat::kHalfOf5, false>(task, shared);
+    case RouteOf(FastFormat::kHalfOf5, true):
+      return SyncDecodeCascade<FastFormat::kHalfOf5, true>(task, shared);
+    case RouteOf(FastFormat::kHalfOf8, true):
+      return SyncDecodeCascade<FastFormat::kHalfOf8, true>(task, shared);
+    case RouteOf(FastFormat::kWordOf8, false):
+      return SyncDecodeCascade<FastFormat::kWordOf8, false>(task, shared);
+    case RouteOf(FastFormat::kWordOf8, true):
+      return SyncDecodeCascade<FastFormat::kWordOf8, true>(task, shared);
+    case RouteOf(FastFormat::kLongOf8, false):
+      return SyncDecodeCascade<FastFormat::kLongOf8, false>(task, shared);
+    case RouteOf(FastFormat::kLongOf8, true):
+      return SyncDecodeCascade<FastFormat::kLongOf8, true>(task, shared);
+    case Route::kStored:
+      WarpCopyStored(task);
+      return true;
+    case Route::kConstant:
+      WarpFillConstant(task);
+      return true;
+    default:
+      return true;
+  }
+}
+
+/// The decoders, from the launch's start to its end.
+__device__ __forceinline__ void SyncDecode(DecodeShared* shared) {
+  const uint32_t warp = threadIdx.x / 32;
+  const uint32_t lane = threadIdx.x % 32;
   for (uint32_t turn = 0;; ++turn) {
-    __syncthreads();
-    if (schedule->units[turn % kRing].item == kNoItem) break;
-    if (looks_after) {
-      ticket = WarpAdvancePipeline(batch, turn, ticket, schedule, &shared->pipeline);
+    AwaitPhase(SharedAddress(&shared->ready[turn % kSlots]), ParityOf(turn, kSlots));
+    Job* job = &shared->jobs[turn % kJobs];
+    const uint32_t route = job->route;
+    if (route == Route::kEnd) return;
+    const FastTask task{&job->plan, SharedAddress(shared->slot(turn)), job->errand.output,
+                        job->errand.item.checksum != 0, &job->hash_shares[warp]};
+    bool valid = true;
+    // The route that most blocks take is not looked up in a table.
+    if (route == RouteOf(FastFormat::kHalfOf8, false)) {
+      valid = SyncDecodeCascade<FastFormat::kHalfOf8, false>(task, shared);
+    } else if (route == Route::kGeneral) {
+      SyncDecodeGeneral(turn, shared);
+    } else {
+      valid = SyncDecodeJob(route, task, shared);
     }
-    SyncDecodeUnit(batch, turn, shared, &tally);
+    if (!valid && threadIdx.x == 0) job->status = CINCH_ERROR_FRAME_BLOCK;
+    __syncwarp();
+    if (lane == 0) Arrive(SharedAddress(&shared->done[turn % kSlots]));
   }
-  SyncEndSchedule(batch);
+}
+
+__device__ __forceinline__ void SyncStartShared(DecodeShared* shared) {
+  if (threadIdx.x < 256) {
+    shared->fast.merge_selectors[threadIdx.x] = MergeSelector(threadIdx.x);
+    shared->fast.keep_selectors[threadIdx.x] = KeepSelector(threadIdx.x);
+  }
+  if (threadIdx.x < kFastDtypes) {
+    shared->fast.dtypes[threadIdx.x] = FastDtype::Of(threadIdx.x).word;
+  }
+  if (threadIdx.x == 32 * kScoutWarp) {
+    for (uint32_t i = 0; i < kErrandBoxes; ++i) {
+      InitPhases(SharedAddress(&shared->posted[i]), 1);
+      InitPhases(SharedAddress(&shared->taken[i]), kLoaders);
+    }
+    for (uint32_t i = 0; i < kSlots; ++i) {
+      InitPhases(SharedAddress(&shared->loaded[i]), 1);
+      InitPhases(SharedAddress(&shared->ready[i]), 1);
+      InitPhases(SharedAddress(&shared->done[i]), FastDecode::kWarps);
+    }
+  }
+  __syncthreads();
+}
+
+/// The kernel's work, by all threads.
+__device__ __forceinline__ void SyncDecodeBatch(const BatchParameters& batch,
+                                                DecodeShared* shared) {
+  SyncStartShared(shared);
+  const uint32_t warp = threadIdx.x / 32;
+  if (warp == kScoutWarp) {
+    WarpScout(batch, shared);
+  } else if (warp >= kFirstLoaderWarp) {
+    WarpLoader(batch, warp - kFirstLoaderWarp, shared);
+  } else {
+    SyncDecode(shared);
+  }
+  // Everybody has heard of the scout's verdict by now.
+  if (shared->schedule.batch_status == CINCH_OK) SyncEndSchedule(batch);
 }
 
 }  // namespace cinch::codec::gpu

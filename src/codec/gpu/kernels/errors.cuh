@@ -12,7 +12,13 @@
 namespace cinch::codec::gpu {
 
 /// What is checked first weighs most.
-enum class ErrorRank : uint32_t { kBlock = 1, kDestination = 2, kPadding = 3, kIndex = 4 };
+enum class ErrorRank : uint32_t {
+  kBlock = 1,
+  kDestination = 2,
+  kPadding = 3,
+  kIndex = 4,
+  kArrival = 5
+};
 
 /// The larger key is the graver error; of one rank, that of the earlier block. Never 0.
 CINCH_PORTABLE uint64_t ErrorKey(ErrorRank rank, uint32_t block, int32_t status) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "codec/gpu/kernels/arrival.cuh"
 #include "codec/gpu/kernels/batch.cuh"
 #include "codec/gpu/kernels/plan.cuh"
 
@@ -60,7 +61,7 @@ __global__ void __launch_bounds__(kPlanThreads)
     const cinch_cuda_item item = batch.items[i];
     const cinch_base base = batch.BaseAt(i);
     const PlanItem plan =
-        kCompress ? PlanCompression(item, batch.checksum, base) : PlanDecompression(item, base);
+        kCompress ? PlanCompression(item, batch.checksum, base) : PlanArriving(batch, i);
     batch.scratch.plan[i] = plan;
     units = plan.units();
   }

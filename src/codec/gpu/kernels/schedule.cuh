@@ -60,12 +60,29 @@ __device__ __forceinline__ void WarpPlanInline(const BatchParameters& batch, Sch
   __syncwarp();
 }
 
+/// What a launch reads of the scratch memory's header.
+struct ScratchWords {
+  uint64_t magic;
+  uint64_t max_items;
+  uint64_t max_units;
+  uint64_t total_units;
+  uint32_t epoch;
+
+  /// The loads are on their way before what comes next in the program is waited for.
+  __device__ __forceinline__ explicit ScratchWords(const ScratchHeader& header)
+      : magic(LoadRelaxed(&header.magic)),
+        max_items(LoadRelaxed(&header.max_items)),
+        max_units(LoadRelaxed(&header.max_units)),
+        total_units(LoadRelaxed(&header.total_units)),
+        epoch(LoadRelaxed(&header.epoch)) {}
+};
+
 /// Whether the batch can run at all, for one thread. Compression, and whoever publishes progress,
 /// needs a state for every block.
 template <bool kCompress>
-__device__ __forceinline__ int32_t CheckBatch(const BatchParameters& batch, uint64_t total_units) {
+__device__ __forceinline__ int32_t CheckBatch(const BatchParameters& batch,
+                                              const ScratchWords& header, uint64_t total_units) {
   const Scratch& scratch = batch.scratch;
-  const ScratchHeader& header = *scratch.header;
   if (header.magic != kScratchMagic || header.max_items != scratch.max_items ||
       header.max_units != scratch.max_units) {
     return CINCH_ERROR_INVALID_ARGUMENT;
@@ -77,11 +94,10 @@ __device__ __forceinline__ int32_t CheckBatch(const BatchParameters& batch, uint
   return CINCH_OK;
 }
 
-/// The last item whose first unit is at most `ticket`, by one warp: 32 probes at a time.
-__device__ __forceinline__ uint32_t WarpFindItem(const uint32_t* first_unit, uint32_t item_count,
-                                                 uint32_t ticket) {
-  uint32_t begin = 0;
-  uint32_t end = item_count;
+/// The last item of [begin, end) whose first unit is at most `ticket`, by one warp: 32 probes at a
+/// time. That of `begin` is.
+__device__ __forceinline__ uint32_t WarpFindItem(const uint32_t* first_unit, uint32_t begin,
+                                                 uint32_t end, uint32_t ticket) {
   while (end - begin > 1) {
     const uint32_t step = (end - begin + 31) / 32;
     const uint32_t probe = begin + step * (threadIdx.x % 32);
@@ -106,7 +122,7 @@ __device__ __forceinline__ uint32_t WarpGuessItem(const uint32_t* first_unit, ui
   const uint32_t found = __ballot_sync(0xFFFFFFFF, below);
   const bool is_last = found != 0xFFFFFFFF || begin + 32 >= item_count;
   if ((found & 1) != 0 && is_last) return begin + 31 - __clz(static_cast<int>(found));
-  return WarpFindItem(first_unit, item_count, ticket);
+  return WarpFindItem(first_unit, 0, item_count, ticket);
 }
 
 /// By lane 0 of the warp that takes units: the next ticket. Not used at once, it costs no time.
@@ -136,30 +152,38 @@ __device__ __forceinline__ void WarpResolve(const BatchParameters& batch, uint32
   __syncwarp();
 }
 
-/// By all threads: makes the batch's plan visible to the thread block. False when the batch cannot
-/// run; its items have their results then.
+/// By one warp: plans the batch, or finds its plan, and checks whether it can run. When it cannot,
+/// its items get their results.
 template <bool kCompress>
-__device__ __forceinline__ bool SyncStartSchedule(const BatchParameters& batch,
+__device__ __forceinline__ bool WarpStartSchedule(const BatchParameters& batch,
                                                   Schedule* schedule) {
-  if (threadIdx.x < 32) {
-    if (batch.planned == 0) {
-      WarpPlanInline<kCompress>(batch, schedule);
-    } else if (threadIdx.x == 0) {
-      schedule->total_units = batch.scratch.header->total_units;
-    }
-    __syncwarp();
-    if (threadIdx.x == 0) {
-      schedule->batch_status = CheckBatch<kCompress>(batch, schedule->total_units);
-      schedule->epoch = batch.scratch.header->epoch;
-    }
+  const uint32_t lane = threadIdx.x % 32;
+  const ScratchWords header(*batch.scratch.header);
+  if (batch.planned == 0) {
+    WarpPlanInline<kCompress>(batch, schedule);
+  } else if (lane == 0) {
+    schedule->total_units = header.total_units;
   }
-  __syncthreads();
+  __syncwarp();
+  if (lane == 0) {
+    schedule->batch_status = CheckBatch<kCompress>(batch, header, schedule->total_units);
+    schedule->epoch = header.epoch;
+  }
+  __syncwarp();
   if (schedule->batch_status == CINCH_OK) return true;
-  for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < batch.item_count;
-       i += gridDim.x * blockDim.x) {
+  for (uint32_t i = blockIdx.x * 32 + lane; i < batch.item_count; i += gridDim.x * 32) {
     batch.results[i] = {0, static_cast<cinch_status>(schedule->batch_status), 0};
   }
   return false;
+}
+
+/// By all threads: the same, visible to the thread block.
+template <bool kCompress>
+__device__ __forceinline__ bool SyncStartSchedule(const BatchParameters& batch,
+                                                  Schedule* schedule) {
+  if (threadIdx.x < 32) WarpStartSchedule<kCompress>(batch, schedule);
+  __syncthreads();
+  return schedule->batch_status == CINCH_OK;
 }
 
 /// By all threads, at the end: the last thread block to leave makes the scratch memory ready for

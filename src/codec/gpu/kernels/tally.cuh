@@ -53,6 +53,17 @@ class Tally {
     return true;
   }
 
+  /// Whether an item's blocks have all been counted here, so that its state need not be touched.
+  __device__ __forceinline__ bool IsAllOf(const PlanItem& item) const {
+    return blocks_ == item.blocks;
+  }
+  /// What was counted, instead of Flush. True.
+  __device__ __forceinline__ bool Take(ItemOutcome* outcome) {
+    *outcome = {error_key_ == 0 ? CINCH_OK : StatusOfKey(error_key_), hash_sum_, 0};
+    *this = {};
+    return true;
+  }
+
  private:
   uint64_t hash_sum_ = 0;
   uint64_t error_key_ = 0;

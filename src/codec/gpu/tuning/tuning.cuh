@@ -19,12 +19,14 @@ struct Tuning {
 inline constexpr Tuning kEncodeTuning{512, 2};
 /// From so many thread blocks on one of them turns sizes into places for the others.
 inline constexpr uint32_t kMinScanCtas = 48;
-/// 2 rather than 3: with 64 registers a thread instead of 40 nothing spills, which is worth more
-/// than a third thread block (H200, bf16: 2.15 against 1.9 TB/s with the prototype).
-inline constexpr Tuning kDecodeTuning{512, 2};
+/// 16 warps that decode and three that see to it that they can. 2 thread blocks rather than 3,
+/// whose threads would have 32 registers: with 48 there are hardly any spills. (H200, bf16, 256 MB:
+/// 149 us; with one loader and 56 registers it was the same.)
+inline constexpr Tuning kDecodeTuning{608, 2};
 
-/// Payloads up to this size are copied to shared memory ahead of time; a whole bf16 block of usual
-/// data takes 21.9 KB. As large as two thread blocks a multiprocessor allow.
-inline constexpr uint32_t kDecodeSlotBytes = 22912;
+/// Room for any payload, and for reads of a whole warp behind its end.
+inline constexpr uint32_t kDecodeSlotBytes = 33152;
+/// As much as the general path needs beside a slot.
+inline constexpr uint32_t kDecodeListBytes = 33152;
 
 }  // namespace cinch::codec::gpu

@@ -68,6 +68,21 @@ __device__ __forceinline__ uint32_t ScanInclusive(uint32_t value) {
   return value;
 }
 
+/// The same for two numbers, one after the other at every step, so that neither waits for the
+/// other.
+__device__ __forceinline__ void ScanTwoInclusive(uint32_t* first, uint32_t* second) {
+  ScanStep<1>(*first);
+  ScanStep<1>(*second);
+  ScanStep<2>(*first);
+  ScanStep<2>(*second);
+  ScanStep<4>(*first);
+  ScanStep<4>(*second);
+  ScanStep<8>(*first);
+  ScanStep<8>(*second);
+  ScanStep<16>(*first);
+  ScanStep<16>(*second);
+}
+
 __device__ __forceinline__ uint32_t SharedAddress(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
@@ -113,6 +128,24 @@ __device__ __forceinline__ uint32_t LoadSharedUnaligned32(uint32_t address) {
   return ShiftRightWrapped(LoadShared32(aligned), LoadShared32<4>(aligned), 8 * address);
 }
 
+/// A load from shared memory that the compiler may move between barriers, and combine with others:
+/// for memory that nobody writes meanwhile. `address` is a multiple of T's alignment.
+template <typename T>
+__device__ __forceinline__ T ReadShared(uint32_t address) {
+  return *static_cast<const T*>(__cvta_shared_to_generic(address));
+}
+/// Four bytes at any shared address, in the same way.
+__device__ __forceinline__ uint32_t ReadSharedUnaligned(uint32_t address) {
+  const uint32_t aligned = address & ~3U;
+  return ShiftRightWrapped(ReadShared<uint32_t>(aligned), ReadShared<uint32_t>(aligned + 4),
+                           8 * address);
+}
+/// The same for stores.
+template <typename T>
+__device__ __forceinline__ void WriteShared(uint32_t address, T value) {
+  *static_cast<T*>(__cvta_shared_to_generic(address)) = value;
+}
+
 /// Global memory that is read once, and written once.
 __device__ __forceinline__ uint4 LoadStream(const void* pointer) {
   uint4 value;
@@ -125,6 +158,12 @@ __device__ __forceinline__ void StoreStream(void* pointer, uint4 value) {
   asm volatile("st.global.L1::no_allocate.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(pointer),
                "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w)
                : "memory");
+}
+
+/// The same for memory that the kernel does not read: loads may pass it.
+__device__ __forceinline__ void StoreStreamLoose(void* pointer, uint4 value) {
+  asm volatile("st.global.L1::no_allocate.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(pointer),
+               "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w));
 }
 
 /// The places of what four groups of 8 elements a lane list, in the order group, lane.

@@ -38,6 +38,13 @@ __device__ __forceinline__ void StoreRelaxedSystem(uint64_t* address, uint64_t v
   asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(address), "l"(value) : "memory");
 }
 
+/// An acquire load at system scope: what was written before the value that it sees, is seen, too.
+__device__ __forceinline__ uint64_t LoadAcquireSystem(const uint64_t* address) {
+  uint64_t value;
+  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(address) : "memory");
+  return value;
+}
+
 /// A coarse clock that all multiprocessors share.
 __device__ __forceinline__ uint64_t NanosecondsNow() {
   uint64_t now;

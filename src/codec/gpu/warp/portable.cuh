@@ -48,6 +48,7 @@ CINCH_PORTABLE uint32_t CountOnes(uint32_t word) {
 }
 
 CINCH_PORTABLE uint32_t Minimum(uint32_t a, uint32_t b) { return a < b ? a : b; }
+CINCH_PORTABLE uint64_t Minimum64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 CINCH_PORTABLE uint32_t ByteOf(uint32_t word, uint32_t index) {
   return (word >> (8 * index)) & 0xFF;

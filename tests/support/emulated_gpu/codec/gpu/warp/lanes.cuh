@@ -27,6 +27,10 @@ inline uint32_t ShiftLeftClamped(uint32_t low, uint32_t high, uint32_t by) {
   const uint64_t both = (uint64_t{high} << 32) | low;
   return static_cast<uint32_t>((both << std::min(by, 32U)) >> 32);
 }
+inline uint32_t ShiftRightClamped(uint32_t low, uint32_t high, uint32_t by) {
+  const uint64_t both = (uint64_t{high} << 32) | low;
+  return static_cast<uint32_t>(both >> std::min(by, 32U));
+}
 inline uint32_t ShiftRightWrapped(uint32_t low, uint32_t high, uint32_t by) {
   const uint64_t both = (uint64_t{high} << 32) | low;
   return static_cast<uint32_t>(both >> (by % 32));
@@ -39,6 +43,11 @@ inline uint32_t ScanInclusive(uint32_t value) {
     if (threadIdx.x % 32 >= distance) value += below;
   }
   return value;
+}
+
+inline void ScanTwoInclusive(uint32_t* first, uint32_t* second) {
+  *first = ScanInclusive(*first);
+  *second = ScanInclusive(*second);
 }
 
 inline uint32_t SharedAddress(const void* pointer) {
@@ -96,6 +105,23 @@ inline GroupOffsets ScanGroups(uint32_t own) {
     offsets.total += __shfl_sync(kAllLanes, inclusive, 31);
   }
   return offsets;
+}
+
+template <typename T>
+T ReadShared(uint32_t address) {
+  return *SharedPointer<const T>(address);
+}
+inline uint32_t ReadSharedUnaligned(uint32_t address) {
+  const uint32_t aligned = address & ~3U;
+  return ShiftRightWrapped(LoadShared32(aligned), LoadShared32(aligned + 4), 8 * address);
+}
+template <typename T>
+void WriteShared(uint32_t address, T value) {
+  *SharedPointer<T>(address) = value;
+}
+inline void StoreStreamLoose(void* pointer, uint4 value) {
+  if (reinterpret_cast<uintptr_t>(pointer) % 16 != 0) throw std::logic_error("a bad address");
+  std::memcpy(pointer, &value, sizeof value);
 }
 
 }  // namespace cinch::codec::gpu
