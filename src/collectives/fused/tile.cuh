@@ -67,13 +67,11 @@ __device__ __forceinline__ uint4 LoadShared128(uint32_t address) {
 /// `bytes` is 16-byte aligned and global.
 __device__ __forceinline__ void LoadTile(const uint8_t* bytes, Tile* tile) {
 #pragma unroll
-  for (uint32_t k = 0; k < 4; ++k)
-    SetGroup(tile, k, LoadStreaming(bytes + 512 * k + 16 * LaneId()));
+  for (uint32_t k = 0; k < 4; ++k) SetGroup(tile, k, LoadOnce(bytes + 512 * k + 16 * LaneId()));
 }
 __device__ __forceinline__ void StoreTile(const Tile& tile, uint8_t* bytes) {
 #pragma unroll
-  for (uint32_t k = 0; k < 4; ++k)
-    StoreStreaming(bytes + 512 * k + 16 * LaneId(), GroupOf(tile, k));
+  for (uint32_t k = 0; k < 4; ++k) StoreOnce(bytes + 512 * k + 16 * LaneId(), GroupOf(tile, k));
 }
 /// The same in shared memory.
 __device__ __forceinline__ void StoreTileShared(const Tile& tile, uint32_t shared) {
