@@ -153,7 +153,6 @@ class Receiver {
   void FailIncoming(const IncomingPointer& incoming, Status reason, bool tell_peer);
   void FinishIfDrained(const IncomingPointer& incoming);
   void EndOperation(const IncomingPointer& incoming, Status status);
-  void EndRead(uint64_t id);
   void DropPending(Incoming& incoming);
   [[nodiscard]] IncomingPointer Find(uint64_t id) const;
 

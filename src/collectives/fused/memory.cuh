@@ -6,19 +6,14 @@
 
 #include <cstdint>
 
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-#define CINCH_HAS_BULK_STORE 1
-#else
-#define CINCH_HAS_BULK_STORE 0
-#endif
+#include "codec/gpu/warp/bulk.cuh"
+#include "codec/gpu/warp/memory.cuh"
 
 namespace cinch::fused {
 
-__device__ __forceinline__ uint64_t LoadAcquireSystem(const uint64_t* address) {
-  uint64_t value;
-  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(address) : "memory");
-  return value;
-}
+using codec::gpu::LoadAcquireSystem;
+using codec::gpu::NanosecondsNow;
+
 __device__ __forceinline__ uint32_t LoadAcquireSystem(const uint32_t* address) {
   uint32_t value;
   asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
@@ -75,26 +70,19 @@ __device__ __forceinline__ uint32_t LoadOnce8(const void* address) {
   return value;
 }
 
-/// A coarse clock that all multiprocessors share.
-__device__ __forceinline__ uint64_t ClockNanoseconds() {
-  uint64_t now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  return now;
-}
-
 // Bulk copies out of shared memory, which run beside the thread that starts them. A thread's copies
 // form groups; waiting for all but the newest kNewest groups is waiting for the older ones.
 
 /// By every thread that wrote what a bulk copy will read, before the barrier behind which the copy
 /// starts.
 __device__ __forceinline__ void FenceSharedForBulk() {
-#if CINCH_HAS_BULK_STORE
+#if CINCH_HAS_BULK_COPY
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
 }
 /// Both addresses and the size are multiples of 16. A group of its own.
 __device__ __forceinline__ void BulkStore(void* global, uint32_t shared, uint32_t bytes) {
-#if CINCH_HAS_BULK_STORE
+#if CINCH_HAS_BULK_COPY
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global),
                "r"(shared), "r"(bytes)
                : "memory");
@@ -104,14 +92,14 @@ __device__ __forceinline__ void BulkStore(void* global, uint32_t shared, uint32_
 /// Until the groups have been read from shared memory.
 template <int kNewest>
 __device__ __forceinline__ void WaitBulkRead() {
-#if CINCH_HAS_BULK_STORE
+#if CINCH_HAS_BULK_COPY
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kNewest) : "memory");
 #endif
 }
 /// Until the groups have been written, for this thread and whom it tells.
 template <int kNewest>
 __device__ __forceinline__ void WaitBulkWritten() {
-#if CINCH_HAS_BULK_STORE
+#if CINCH_HAS_BULK_COPY
   asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kNewest) : "memory");
 #endif
 }

@@ -147,7 +147,7 @@ class Sender {
                                        uint32_t bytes) {
     if (!kDirect) FenceSharedForBulk();
     __syncwarp();
-    if (CINCH_HAS_BULK_STORE && !kDirect) {
+    if (CINCH_HAS_BULK_COPY && !kDirect) {
       if (active) BulkStore(slot_ + offset, SharedAddress(staged), bytes);
     } else {
       for (uint32_t lanes = __ballot_sync(kAllLanes, active); lanes != 0; lanes &= lanes - 1) {

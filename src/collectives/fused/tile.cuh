@@ -19,16 +19,19 @@
 #include <cstdint>
 
 #include "codec/gpu/warp/lanes.cuh"
+#include "codec/gpu/warp/pipeline.cuh"
 #include "collectives/fused/memory.cuh"
 #include "collectives/fused/protocol.h"
 
 namespace cinch::fused {
 
 using codec::gpu::kAllLanes;
+using codec::gpu::LoadShared128;
 using codec::gpu::LoadShared8;
 using codec::gpu::Permute;
 using codec::gpu::ScanInclusive;
 using codec::gpu::SharedAddress;
+using codec::gpu::StoreShared128;
 using codec::gpu::StoreShared32;
 using codec::gpu::StoreShared8;
 
@@ -49,20 +52,6 @@ __device__ __forceinline__ void SetGroup(Tile* tile, uint32_t k, uint4 words) {
   tile->word[4 * k + 3] = words.w;
 }
 __device__ __forceinline__ uint32_t LaneId() { return threadIdx.x % 32; }
-
-__device__ __forceinline__ void StoreShared128(uint32_t address, uint4 value) {
-  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(value.x),
-               "r"(value.y), "r"(value.z), "r"(value.w)
-               : "memory");
-}
-__device__ __forceinline__ uint4 LoadShared128(uint32_t address) {
-  uint4 value;
-  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
-               : "r"(address)
-               : "memory");
-  return value;
-}
 
 /// `bytes` is 16-byte aligned and global.
 __device__ __forceinline__ void LoadTile(const uint8_t* bytes, Tile* tile) {

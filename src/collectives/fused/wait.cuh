@@ -50,7 +50,7 @@ class Patience {
                                                uint32_t expected, uint32_t seen) {
     const auto* stop =
         reinterpret_cast<const uint32_t*>(parameters.window[parameters.rank] + kStopOffset);
-    const uint64_t now = ClockNanoseconds();
+    const uint64_t now = NanosecondsNow();
     if (start_ == 0) {
       start_ = now;
       next_host_look_ = now + kHostLookNanoseconds;

@@ -245,7 +245,7 @@ __device__ __forceinline__ bool SyncDecodeFast(const FastTask& task, FastShared*
   uint32_t codes[FastDecode::kGroups];
   LoadAllCodes<kElements, kWide>(FastFields(plan.fields), task.payload, codes);
   FastChunk chunk = FindChunk(plan, task.payload, warp);
-  const UnitPlaces offsets = WarpPlaceEscapes<kElements>(codes, &chunk);
+  const GroupOffsets offsets = WarpPlaceEscapes<kElements>(codes, &chunk);
   const uint32_t raws = task.payload + plan.lists[3];
   const bool one_chunk = plan.chunks.end[2] - plan.chunks.end[1] <= 1;
   if (one_chunk && chunk.level == 3) ExpandChunk(plan, chunk, merge, raws, plan.raw_shift, list2);

@@ -8,6 +8,7 @@
 
 #include "codec/gpu/block/fast_decode_lists.cuh"
 #include "codec/gpu/block/fast_decode_plan.cuh"
+#include "codec/gpu/block/group_places.cuh"
 #include "codec/gpu/warp/lanes.cuh"
 
 namespace cinch::codec::gpu {
@@ -24,48 +25,6 @@ constexpr uint32_t ElementsOfUnit(FastFormat format) {
     default:
       return 16;
   }
-}
-
-/// The places of what a lane's units list, in the order of units.
-struct UnitPlaces {
-  uint32_t at[4];
-  uint32_t total;
-};
-/// All lanes: from the lane's four counts of 8 at most, a byte each, and their sums up to this
-/// lane.
-__device__ __forceinline__ UnitPlaces PlaceGroups(uint32_t own, uint32_t end) {
-  // A byte holds a lane's exclusive sum, 31 x 8 at most; the sum of all 32 lanes may not fit.
-  const uint32_t exclusive = end - own;
-  const uint32_t last = __shfl_sync(kAllLanes, exclusive, 31);
-  const uint32_t last_own = __shfl_sync(kAllLanes, own, 31);
-  const uint32_t even = (last & 0x00FF00FF) + (last_own & 0x00FF00FF);
-  const uint32_t odd = ((last >> 8) & 0x00FF00FF) + ((last_own >> 8) & 0x00FF00FF);
-  const uint32_t both = even + odd;
-  const uint32_t second = even & 0xFFFF;
-  const uint32_t third = both & 0xFFFF;
-  UnitPlaces offsets;
-  offsets.total = third + (both >> 16);
-  offsets.at[0] = exclusive & 0xFF;
-  offsets.at[1] = second + ((exclusive >> 8) & 0xFF);
-  offsets.at[2] = third + ((exclusive >> 16) & 0xFF);
-  offsets.at[3] = third + (even >> 16) + (exclusive >> 24);
-  return offsets;
-}
-/// All lanes: the same for counts of 16 at most, which come as two pairs of half words.
-__device__ __forceinline__ UnitPlaces PlaceGroupsOf16(const uint32_t (&own)[2],
-                                                      const uint32_t (&end)[2]) {
-  const uint32_t first_all = __shfl_sync(kAllLanes, end[0], 31);
-  const uint32_t second_all = __shfl_sync(kAllLanes, end[1], 31);
-  const uint32_t first = end[0] - own[0];
-  const uint32_t second = end[1] - own[1];
-  const uint32_t third_begin = (first_all & 0xFFFF) + (first_all >> 16);
-  UnitPlaces offsets;
-  offsets.at[0] = first & 0xFFFF;
-  offsets.at[1] = (first_all & 0xFFFF) + (first >> 16);
-  offsets.at[2] = third_begin + (second & 0xFFFF);
-  offsets.at[3] = third_begin + (second_all & 0xFFFF) + (second >> 16);
-  offsets.total = third_begin + (second_all & 0xFFFF) + (second_all >> 16);
-  return offsets;
 }
 
 /// kElements codes of 2 bits.
@@ -113,8 +72,8 @@ __device__ __forceinline__ uint32_t LoadWideCodes(const FastFields& fields, uint
 
 /// All lanes: finds the places of the escapes of the lane's units, and of those of its chunk.
 template <uint32_t kElements>
-__device__ __forceinline__ UnitPlaces WarpPlaceEscapes(const uint32_t (&codes)[4],
-                                                       FastChunk* chunk) {
+__device__ __forceinline__ GroupOffsets WarpPlaceEscapes(const uint32_t (&codes)[4],
+                                                         FastChunk* chunk) {
   uint32_t count[4];
 #pragma unroll
   for (uint32_t k = 0; k < 4; ++k) count[k] = CountEscapes(codes[k]);

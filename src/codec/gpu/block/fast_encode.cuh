@@ -15,6 +15,7 @@
 
 #include "codec/gpu/block/fast_shape.cuh"
 #include "codec/gpu/block/fast_split.cuh"
+#include "codec/gpu/block/group_places.cuh"
 #include "codec/gpu/warp/lanes.cuh"
 #include "codec/gpu/warp/pipeline.cuh"
 #include "format/block_hash.h"

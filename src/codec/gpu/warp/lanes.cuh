@@ -98,14 +98,6 @@ __device__ __forceinline__ uint32_t LoadShared8(uint32_t address) {
   asm volatile("ld.shared.u8 %0, [%1+%2];" : "=r"(value) : "r"(address), "n"(kOffset) : "memory");
   return value;
 }
-__device__ __forceinline__ uint2 LoadShared64(uint32_t address) {
-  uint2 value;
-  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
-               : "=r"(value.x), "=r"(value.y)
-               : "r"(address)
-               : "memory");
-  return value;
-}
 template <int kOffset = 0>
 __device__ __forceinline__ void StoreShared32(uint32_t address, uint32_t value) {
   asm volatile("st.shared.u32 [%0+%2], %1;" ::"r"(address), "r"(value), "n"(kOffset) : "memory");
@@ -122,11 +114,6 @@ __device__ __forceinline__ void StoreShared16(uint32_t address, uint32_t value) 
 __device__ __forceinline__ void StoreShared64(uint32_t address, uint32_t low, uint32_t high) {
   asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(address), "r"(low), "r"(high) : "memory");
 }
-/// Four bytes at any shared address, from the two words around them.
-__device__ __forceinline__ uint32_t LoadSharedUnaligned32(uint32_t address) {
-  const uint32_t aligned = address & ~3U;
-  return ShiftRightWrapped(LoadShared32(aligned), LoadShared32<4>(aligned), 8 * address);
-}
 
 /// A load from shared memory that the compiler may move between barriers, and combine with others:
 /// for memory that nobody writes meanwhile. `address` is a multiple of T's alignment.
@@ -134,7 +121,7 @@ template <typename T>
 __device__ __forceinline__ T ReadShared(uint32_t address) {
   return *static_cast<const T*>(__cvta_shared_to_generic(address));
 }
-/// Four bytes at any shared address, in the same way.
+/// Four bytes at any shared address, from the two words around them, in the same way.
 __device__ __forceinline__ uint32_t ReadSharedUnaligned(uint32_t address) {
   const uint32_t aligned = address & ~3U;
   return ShiftRightWrapped(ReadShared<uint32_t>(aligned), ReadShared<uint32_t>(aligned + 4),
@@ -146,7 +133,7 @@ __device__ __forceinline__ void WriteShared(uint32_t address, T value) {
   *static_cast<T*>(__cvta_shared_to_generic(address)) = value;
 }
 
-/// Global memory that is read once, and written once.
+/// A load of global memory that is read once.
 __device__ __forceinline__ uint4 LoadStream(const void* pointer) {
   uint4 value;
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -154,41 +141,10 @@ __device__ __forceinline__ uint4 LoadStream(const void* pointer) {
                : "l"(pointer));
   return value;
 }
-__device__ __forceinline__ void StoreStream(void* pointer, uint4 value) {
-  asm volatile("st.global.L1::no_allocate.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(pointer),
-               "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w)
-               : "memory");
-}
-
-/// The same for memory that the kernel does not read: loads may pass it.
+/// A store to memory that is written once and that the kernel does not read: loads may pass it.
 __device__ __forceinline__ void StoreStreamLoose(void* pointer, uint4 value) {
   asm volatile("st.global.L1::no_allocate.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(pointer),
                "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w));
-}
-
-/// The places of what four groups of 8 elements a lane list, in the order group, lane.
-struct GroupOffsets {
-  uint32_t at[4];
-  uint32_t total;
-};
-/// All lanes: from the lane's four counts of 8 at most, a byte each.
-__device__ __forceinline__ GroupOffsets ScanGroups(uint32_t own) {
-  // A byte holds a lane's exclusive sum, 31 x 8 at most; the sum of all 32 lanes may not fit.
-  const uint32_t exclusive = ScanInclusive(own) - own;
-  const uint32_t last = __shfl_sync(kAllLanes, exclusive, 31);
-  const uint32_t last_own = __shfl_sync(kAllLanes, own, 31);
-  const uint32_t even = (last & 0x00FF00FF) + (last_own & 0x00FF00FF);
-  const uint32_t odd = ((last >> 8) & 0x00FF00FF) + ((last_own >> 8) & 0x00FF00FF);
-  const uint32_t both = even + odd;
-  const uint32_t second = even & 0xFFFF;
-  const uint32_t third = both & 0xFFFF;
-  GroupOffsets offsets;
-  offsets.total = third + (both >> 16);
-  offsets.at[0] = exclusive & 0xFF;
-  offsets.at[1] = second + ((exclusive >> 8) & 0xFF);
-  offsets.at[2] = third + ((exclusive >> 16) & 0xFF);
-  offsets.at[3] = third + (even >> 16) + (exclusive >> 24);
-  return offsets;
 }
 
 }  // namespace cinch::codec::gpu

@@ -92,21 +92,6 @@ inline uint4 LoadStream(const void* pointer) {
   std::memcpy(&value, pointer, sizeof value);
   return value;
 }
-struct GroupOffsets {
-  uint32_t at[4];
-  uint32_t total;
-};
-inline GroupOffsets ScanGroups(uint32_t own) {
-  GroupOffsets offsets{};
-  for (uint32_t k = 0; k < 4; ++k) {
-    const uint32_t count = (own >> (8 * k)) & 0xFF;
-    const uint32_t inclusive = ScanInclusive(count);
-    offsets.at[k] = offsets.total + inclusive - count;
-    offsets.total += __shfl_sync(kAllLanes, inclusive, 31);
-  }
-  return offsets;
-}
-
 template <typename T>
 T ReadShared(uint32_t address) {
   return *SharedPointer<const T>(address);
