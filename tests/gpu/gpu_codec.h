@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file gpu_codec.h
-/// What GPU tests need: device memory that is freed, the CPU's frames to compare with, and batches
-/// that go to the device and back in one piece.
+/// What GPU tests need: device memory that is freed, and batches that go to the device and back in
+/// one piece.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,10 +14,9 @@
 
 #include "cinch/codec.h"
 #include "cinch/cuda.h"
+#include "support/cpu_frames.h"
 
 namespace cinch::test {
-
-using Bytes = std::vector<uint8_t>;
 
 #define CINCH_CUDA_OK(call) ASSERT_EQ(call, cudaSuccess)
 
@@ -207,36 +206,5 @@ class BatchRunner {
 
   ScratchMemory scratch_;
 };
-
-struct CodecDeleter {
-  void operator()(cinch_codec* codec) const { cinch_codec_destroy(codec); }
-};
-
-/// The CPU's codec, on all cores.
-inline cinch_codec* CpuCodec() {
-  static const std::unique_ptr<cinch_codec, CodecDeleter> codec = [] {
-    cinch_codec_options options;
-    cinch_codec_options_init(&options);
-    options.threads = 0;
-    cinch_codec* created = nullptr;
-    EXPECT_EQ(cinch_codec_create(&options, &created), CINCH_OK);
-    return std::unique_ptr<cinch_codec, CodecDeleter>(created);
-  }();
-  return codec.get();
-}
-
-inline Bytes CpuFrame(const Bytes& input, cinch_dtype dtype, bool checksum) {
-  cinch_compress_options options;
-  cinch_compress_options_init(&options);
-  options.dtype = dtype;
-  options.checksum = checksum ? 1 : 0;
-  Bytes frame(cinch_compress_bound(input.size()));
-  uint64_t frame_bytes = 0;
-  EXPECT_EQ(cinch_compress(CpuCodec(), &options, input.data(), input.size(), frame.data(),
-                           frame.size(), &frame_bytes),
-            CINCH_OK);
-  frame.resize(frame_bytes);
-  return frame;
-}
 
 }  // namespace cinch::test

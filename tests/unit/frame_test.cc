@@ -15,43 +15,18 @@
 #include "cinch/codec.h"
 #include "format/block_hash.h"
 #include "format/layout.h"
+#include "support/cpu_frames.h"
 #include "support/test_data.h"
 
 namespace cinch {
 namespace {
 
+using test::Bytes;
+using test::Codec;
+using test::Compress;
 using test::DataKind;
+using test::MakeCodec;
 using test::MakeData;
-using Bytes = std::vector<uint8_t>;
-
-struct CodecDeleter {
-  void operator()(cinch_codec* codec) const { cinch_codec_destroy(codec); }
-};
-using Codec = std::unique_ptr<cinch_codec, CodecDeleter>;
-
-Codec MakeCodec(cinch_backend backend, uint32_t threads) {
-  cinch_codec_options options;
-  cinch_codec_options_init(&options);
-  options.backend = backend;
-  options.threads = threads;
-  cinch_codec* codec = nullptr;
-  EXPECT_EQ(cinch_codec_create(&options, &codec), CINCH_OK);
-  return Codec(codec);
-}
-
-Bytes Compress(cinch_codec* codec, const Bytes& input, cinch_dtype dtype, bool checksum = true) {
-  cinch_compress_options options;
-  cinch_compress_options_init(&options);
-  options.dtype = dtype;
-  options.checksum = checksum ? 1 : 0;
-  Bytes frame(cinch_compress_bound(input.size()));
-  uint64_t frame_bytes = 0;
-  EXPECT_EQ(cinch_compress(codec, &options, input.data(), input.size(), frame.data(), frame.size(),
-                           &frame_bytes),
-            CINCH_OK);
-  frame.resize(frame_bytes);
-  return frame;
-}
 
 Status Decompress(cinch_codec* codec, const Bytes& frame, Bytes* output) {
   uint64_t output_bytes = 0;

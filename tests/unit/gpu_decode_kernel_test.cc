@@ -9,25 +9,17 @@
 #include "cinch/codec.h"
 #include "codec/gpu/kernels/decode_kernel.cuh"
 #include "format/block_hash.h"
+#include "support/emulated_batch.h"
 #include "support/test_data.h"
 
 namespace cinch::codec::gpu {
 namespace {
 
+using test::Bytes;
+using test::CpuCodec;
+using test::CpuFrame;
 using test::DataKind;
 using test::MakeData;
-using Bytes = std::vector<uint8_t>;
-
-cinch_codec* CpuCodec() {
-  static cinch_codec* codec = [] {
-    cinch_codec_options options;
-    cinch_codec_options_init(&options);
-    cinch_codec* created = nullptr;
-    EXPECT_EQ(cinch_codec_create(&options, &created), CINCH_OK);
-    return created;
-  }();
-  return codec;
-}
 
 struct Item {
   Bytes frame;
@@ -36,35 +28,12 @@ struct Item {
 };
 
 Item ItemOf(const Bytes& input, cinch_dtype dtype, bool checksum = true) {
-  cinch_compress_options options;
-  cinch_compress_options_init(&options);
-  options.dtype = dtype;
-  options.checksum = checksum ? 1 : 0;
-  Bytes frame(cinch_compress_bound(input.size()));
-  uint64_t frame_bytes = 0;
-  EXPECT_EQ(cinch_compress(CpuCodec(), &options, input.data(), input.size(), frame.data(),
-                           frame.size(), &frame_bytes),
-            CINCH_OK);
-  frame.resize(frame_bytes);
-  return {frame, input.size()};
+  return {CpuFrame(input, dtype, checksum), input.size()};
 }
 
 Item ItemOf(DataKind kind, cinch_dtype dtype, size_t bytes, bool checksum = true) {
   return ItemOf(MakeData(kind, dtype, bytes, bytes), dtype, checksum);
 }
-
-/// Memory whose start 256 divides.
-class Aligned {
- public:
-  explicit Aligned(size_t bytes) : memory_(bytes + 256) {}
-  uint8_t* data() {
-    const auto address = reinterpret_cast<uintptr_t>(memory_.data());
-    return memory_.data() + (256 - address % 256) % 256;
-  }
-
- private:
-  Bytes memory_;
-};
 
 struct Settings {
   uint32_t ctas = 2;
@@ -76,17 +45,7 @@ struct Settings {
 
 class Launcher {
  public:
-  Launcher(uint64_t max_items, uint64_t max_units) {
-    Scratch layout;
-    const uint64_t bytes = LayOutScratch(nullptr, max_items, max_units, &layout);
-    memory_ = std::make_unique<Aligned>(bytes);
-    LayOutScratch(memory_->data(), max_items, max_units, &scratch_);
-    *scratch_.header = {};
-    scratch_.header->magic = kScratchMagic;
-    scratch_.header->max_items = max_items;
-    scratch_.header->max_units = max_units;
-    scratch_.header->epoch = 1;
-  }
+  Launcher(uint64_t max_items, uint64_t max_units) : memory_(max_items, max_units) {}
 
   /// Decompresses and compares with what the CPU says; returns how many items it rejects.
   size_t Check(const std::vector<Item>& items, const Settings& settings) {
@@ -216,11 +175,9 @@ class Launcher {
     ASSERT_EQ(here - expected.begin(), static_cast<long>(expected_bytes)) << "first difference";
   }
 
-  std::unique_ptr<Aligned> memory_;
-  Scratch scratch_;
+  PreparedScratch memory_;
+  const Scratch& scratch_ = memory_.get();
 };
-
-constexpr size_t kBlock = format::kBlockBytes;
 
 class GpuDecodeKernelTest : public testing::TestWithParam<cinch_dtype> {
  protected:
@@ -238,9 +195,7 @@ TEST_P(GpuDecodeKernelTest, EveryKindOfDataComesBack) {
 
 TEST_P(GpuDecodeKernelTest, EveryLengthComesBack) {
   std::vector<Item> items;
-  for (const size_t bytes : {size_t{32}, size_t{64}, size_t{96}, size_t{480}, size_t{512},
-                             size_t{544}, size_t{1056}, size_t{4096}, size_t{4128}, size_t{16384},
-                             kBlock - 32, kBlock, size_t{0}, size_t{100}, size_t{4097}}) {
+  for (const size_t bytes : kLengths) {
     items.push_back(ItemOf(DataKind::kGaussian, GetParam(), bytes));
   }
   launcher_.Check(items, {.ctas = 2});

@@ -8,14 +8,16 @@
 
 #include "cinch/codec.h"
 #include "codec/gpu/kernels/encode_kernel.cuh"
+#include "support/emulated_batch.h"
 #include "support/test_data.h"
 
 namespace cinch::codec::gpu {
 namespace {
 
+using test::Bytes;
+using test::CpuFrame;
 using test::DataKind;
 using test::MakeData;
-using Bytes = std::vector<uint8_t>;
 
 struct Item {
   Bytes input;
@@ -27,40 +29,6 @@ Item ItemOf(DataKind kind, cinch_dtype dtype, size_t bytes) {
   return {MakeData(kind, dtype, bytes, bytes), dtype, cinch_compress_bound(bytes)};
 }
 
-Bytes CpuFrame(const Item& item, bool checksum) {
-  static cinch_codec* codec = [] {
-    cinch_codec_options options;
-    cinch_codec_options_init(&options);
-    cinch_codec* created = nullptr;
-    EXPECT_EQ(cinch_codec_create(&options, &created), CINCH_OK);
-    return created;
-  }();
-  cinch_compress_options options;
-  cinch_compress_options_init(&options);
-  options.dtype = item.dtype;
-  options.checksum = checksum ? 1 : 0;
-  Bytes frame(cinch_compress_bound(item.input.size()));
-  uint64_t frame_bytes = 0;
-  EXPECT_EQ(cinch_compress(codec, &options, item.input.data(), item.input.size(), frame.data(),
-                           frame.size(), &frame_bytes),
-            CINCH_OK);
-  frame.resize(frame_bytes);
-  return frame;
-}
-
-/// Memory whose start 256 divides.
-class Aligned {
- public:
-  explicit Aligned(size_t bytes) : memory_(bytes + 256) {}
-  uint8_t* data() {
-    const auto address = reinterpret_cast<uintptr_t>(memory_.data());
-    return memory_.data() + (256 - address % 256) % 256;
-  }
-
- private:
-  Bytes memory_;
-};
-
 struct Settings {
   uint32_t ctas = 2;
   bool checksum = true;
@@ -71,17 +39,7 @@ struct Settings {
 
 class Launcher {
  public:
-  Launcher(uint64_t max_items, uint64_t max_units) : max_items_(max_items), max_units_(max_units) {
-    Scratch layout;
-    const uint64_t bytes = LayOutScratch(nullptr, max_items, max_units, &layout);
-    memory_ = std::make_unique<Aligned>(bytes);
-    LayOutScratch(memory_->data(), max_items, max_units, &scratch_);
-    *scratch_.header = {};
-    scratch_.header->magic = kScratchMagic;
-    scratch_.header->max_items = max_items;
-    scratch_.header->max_units = max_units;
-    scratch_.header->epoch = 1;
-  }
+  Launcher(uint64_t max_items, uint64_t max_units) : memory_(max_items, max_units) {}
 
   /// Compresses and compares with the CPU's frames.
   void Check(const std::vector<Item>& items, const Settings& settings) {
@@ -145,7 +103,7 @@ class Launcher {
   /// What came of an item.
   static void CheckItem(const Item& item, const Settings& settings, const cinch_cuda_result& result,
                         const uint8_t* output) {
-    const Bytes expected = CpuFrame(item, settings.checksum);
+    const Bytes expected = CpuFrame(item.input, item.dtype, settings.checksum);
     for (uint64_t k = 0; k < 16; ++k) ASSERT_EQ(output[item.capacity_bytes + k], 0xCD);
     if (expected.size() > item.capacity_bytes) {
       ASSERT_EQ(result.status, CINCH_ERROR_DESTINATION_TOO_SMALL);
@@ -157,13 +115,9 @@ class Launcher {
     ASSERT_TRUE(here == expected.end()) << "first difference at " << here - expected.begin();
   }
 
-  uint64_t max_items_;
-  uint64_t max_units_;
-  std::unique_ptr<Aligned> memory_;
-  Scratch scratch_;
+  PreparedScratch memory_;
+  const Scratch& scratch_ = memory_.get();
 };
-
-constexpr size_t kBlock = format::kBlockBytes;
 
 class GpuEncodeKernelTest : public testing::TestWithParam<cinch_dtype> {
  protected:
@@ -181,9 +135,7 @@ TEST_P(GpuEncodeKernelTest, EveryKindOfDataGivesTheBytesOfTheCpu) {
 
 TEST_P(GpuEncodeKernelTest, EveryLengthGivesTheBytesOfTheCpu) {
   std::vector<Item> items;
-  for (const size_t bytes : {size_t{32}, size_t{64}, size_t{96}, size_t{480}, size_t{512},
-                             size_t{544}, size_t{1056}, size_t{4096}, size_t{4128}, size_t{16384},
-                             kBlock - 32, kBlock, size_t{0}, size_t{100}, size_t{4097}}) {
+  for (const size_t bytes : kLengths) {
     items.push_back(ItemOf(DataKind::kGaussian, GetParam(), bytes));
   }
   launcher_.Check(items, {.ctas = 2});
@@ -229,7 +181,8 @@ TEST(GpuEncodeBatchTest, APlannedBatchWithItemsTooSmallGivesTheCpusVerdicts) {
   for (size_t i = 0; i < 60; ++i) {
     items.push_back(ItemOf(i % 7 == 0 ? DataKind::kMixed : DataKind::kGaussian,
                            test::kAllDtypes[i % std::size(test::kAllDtypes)], 4096 * (i % 9)));
-    if (i % 11 == 5) items.back().capacity_bytes = CpuFrame(items.back(), true).size() - 1;
+    Item& item = items.back();
+    if (i % 11 == 5) item.capacity_bytes = CpuFrame(item.input, item.dtype, true).size() - 1;
   }
   launcher.Check(items, {.ctas = 3, .planned = true});
   launcher.Check(items, {.ctas = kMinScanCtas, .planned = true});

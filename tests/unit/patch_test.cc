@@ -15,21 +15,8 @@
 namespace cinch {
 namespace {
 
+using transfer_test::Changed;
 using transfer_test::Pattern;
-
-/// Changes about `fraction` of the 16-bit words in their low `bits`.
-std::vector<uint8_t> Changed(std::vector<uint8_t> data, double fraction, int bits, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::uniform_real_distribution<double> chance(0, 1);
-  for (size_t i = 0; i + 1 < data.size(); i += 2) {
-    if (chance(random) >= fraction) continue;
-    uint16_t word = 0;
-    std::memcpy(&word, &data[i], 2);
-    word = static_cast<uint16_t>(word ^ (1 + random() % ((uint64_t{1} << bits) - 1)));
-    std::memcpy(&data[i], &word, 2);
-  }
-  return data;
-}
 
 uint64_t HashOf(const std::vector<uint8_t>& data) {
   uint64_t hash = 0;
