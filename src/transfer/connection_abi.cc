@@ -2,8 +2,8 @@
 // Engines, listeners, endpoints, regions and statistics of cinch/transfer.h.
 #include <algorithm>
 #include <cstring>
-#include <new>
 
+#include "base/guarded.h"
 #include "base/log.h"
 #include "transfer/grown_struct.h"
 #include "transfer/handles.h"
@@ -15,6 +15,7 @@ namespace {
 
 using namespace cinch::transfer;
 using cinch::Deadline;
+using cinch::Guarded;
 using cinch::Status;
 
 Status CopyText(const std::string& text, char* destination, size_t capacity_bytes) {
@@ -22,18 +23,6 @@ Status CopyText(const std::string& text, char* destination, size_t capacity_byte
   if (text.size() + 1 > capacity_bytes) return CINCH_ERROR_DESTINATION_TOO_SMALL;
   std::memcpy(destination, text.c_str(), text.size() + 1);
   return CINCH_OK;
-}
-
-// No exception crosses the C ABI; what can throw here is the allocator.
-template <typename Call>
-Status Guarded(Call&& call) {
-  try {
-    return call();
-  } catch (const std::bad_alloc&) {
-    return CINCH_ERROR_OUT_OF_MEMORY;
-  } catch (...) {
-    return CINCH_ERROR_INTERNAL;
-  }
 }
 
 Status ParseAddress(const Engine& engine, const char* text, HostPort& address) {

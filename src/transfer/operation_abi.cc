@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages, one-sided accesses and operations of cinch/transfer.h.
 #include <cstddef>
-#include <new>
 
+#include "base/guarded.h"
 #include "transfer/grown_struct.h"
 #include "transfer/handles.h"
 #include "transfer/launch.h"
@@ -11,19 +11,9 @@ namespace {
 
 using namespace cinch::transfer;
 using cinch::Deadline;
+using cinch::Guarded;
 using cinch::Status;
 using cinch::policy::Mode;
-
-template <typename Call>
-Status Guarded(Call&& call) {
-  try {
-    return call();
-  } catch (const std::bad_alloc&) {
-    return CINCH_ERROR_OUT_OF_MEMORY;
-  } catch (...) {
-    return CINCH_ERROR_INTERNAL;
-  }
-}
 
 Status ResolveMode(cinch_policy policy, Mode otherwise, Mode& mode) {
   switch (policy) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The calls of cinch/versions.h.
 #include <cstring>
-#include <new>
 
+#include "base/guarded.h"
 #include "versions/publisher.h"
 #include "versions/subscriber.h"
 
 using cinch::Deadline;
+using cinch::Guarded;
 using cinch::Status;
 
 struct cinch_publisher {
@@ -19,17 +20,6 @@ struct cinch_subscriber {
 };
 
 namespace {
-
-template <typename Call>
-Status Guarded(Call&& call) {
-  try {
-    return call();
-  } catch (const std::bad_alloc&) {
-    return CINCH_ERROR_OUT_OF_MEMORY;
-  } catch (...) {
-    return CINCH_ERROR_INTERNAL;
-  }
-}
 
 bool IsName(const char* name) {
   return name != nullptr && name[0] != 0 &&
