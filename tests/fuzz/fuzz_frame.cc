@@ -76,7 +76,10 @@ void RepairHeader(Bytes* frame) {
 
 void DecodeBoth(const Bytes& frame) {
   cinch::format::FrameHeader header{};
-  std::memcpy(&header, frame.data(), std::min(sizeof header, frame.size()));
+  // An empty vector's data may be null, which memcpy must not be given.
+  if (!frame.empty()) {
+    std::memcpy(&header, frame.data(), std::min(sizeof header, frame.size()));
+  }
   const cinch_base base = BaseOf(std::min<uint64_t>(header.original_bytes, Base().size()));
   Bytes by_reference(4 * cinch::format::kBlockBytes);
   Bytes by_cpu(by_reference.size());

@@ -2,6 +2,7 @@
 // Feeds arbitrary bytes to everything that parses what a stranger or a peer may send. The first
 // byte chooses: the handshake of either role (in chunks), the parsers of its bodies, or the
 // headers and piece lists of the connection itself.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -66,7 +67,7 @@ void FuzzBodies(ByteView input) {
   if (ParseAddress(input, address) == CINCH_OK) {
     const Bytes built = BuildAddress(address);
     Require(built.size() == kHandshakePrefixBytes + input.size());
-    Require(std::memcmp(built.data() + kHandshakePrefixBytes, input.data(), input.size()) == 0);
+    Require(std::equal(input.begin(), input.end(), built.begin() + kHandshakePrefixBytes));
   }
   Mac mac{};
   static_cast<void>(ParseProof(input, mac));
