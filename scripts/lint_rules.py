@@ -9,6 +9,7 @@ Prints one `path:line: message` a finding and exits 1 when there is any.
 
 import ast
 import fnmatch
+import functools
 import re
 import subprocess
 import sys
@@ -79,6 +80,17 @@ THIRD_PARTY = {
 }
 
 ENVIRONMENT_READERS = ["src/base/config.cc", "tests/*"]
+
+# Entries of the C ABI by their names: all other functions are in PascalCase. What they do they do in
+# a Guarded call, or they call only what cannot throw: each other, and these.
+ABI_ENTRY = re.compile(r"^(?:cinch_[a-z0-9_]+|p?nccl[A-Z]\w*)$")
+GUARD = re.compile(r"\bGuarded\w*\s*(?:<[^;{}]*>)?\(")
+CALL = re.compile(r"(?<![\w])([A-Za-z_]\w*)\s*\(")
+NOEXCEPT = re.compile(r"\b(\w+)\s*\((?:[^()]|\([^()]*\))*\)\s*(?:const\s*)?noexcept\b")
+CANNOT_THROW = {
+    "if", "for", "while", "switch", "return", "sizeof", "static_cast", "reinterpret_cast", "defined",
+    "strcmp", "strcasecmp", "memcpy", "memset", "load", "store",
+}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 ENVIRONMENT = re.compile(r"\b(?:secure_)?getenv\b|\benviron\b")
@@ -168,7 +180,7 @@ def scope_kind(head):
 
 
 def functions(text):
-    """Yields (line, name, body lines, is a kernel) of each function, found by its braces."""
+    """Yields (line, name, head, body) of each function, found by its braces."""
     at, head_start = 0, 0
     while at < len(text):
         character = text[at]
@@ -184,9 +196,8 @@ def functions(text):
             if kind in ("function", "data"):
                 if kind == "function" and not initializer:
                     name = re.findall(r"([~\w:]+)\s*\(", head)
-                    lines = text.count("\n", at, end) + 1
                     line = text.count("\n", 0, at) + 1
-                    yield line, name[0] if name else "?", lines, "__global__" in head
+                    yield line, name[0] if name else "?", head, text[at : end + 1]
                 at = end
                 if not initializer:
                     head_start = at + 1
@@ -196,10 +207,34 @@ def functions(text):
 
 
 def check_function_sizes(text):
-    for line, name, lines, kernel in functions(strip_comments_and_literals(text)):
+    for line, name, head, body in functions(strip_comments_and_literals(text)):
+        lines = body.count("\n") + 1
+        kernel = "__global__" in head
         limit, kind = (MAX_KERNEL_LINES, "kernel") if kernel else (MAX_FUNCTION_LINES, "function")
         if lines > limit:
             yield line, f"{name}: {lines} lines, the budget of a {kind} is {limit}"
+
+
+def noexcept_in(text):
+    return set(NOEXCEPT.findall(strip_comments_and_literals(text)))
+
+
+@functools.lru_cache(maxsize=None)
+def noexcept_functions():
+    """The names of what the project's headers declare noexcept."""
+    root = Path(__file__).resolve().parent.parent
+    return set().union(*(noexcept_in(header.read_text()) for header in root.glob("src/**/*.h")))
+
+
+def check_abi_entries(text, cannot_throw):
+    """Exceptions must not leave the library through a function that C calls."""
+    for line, name, head, body in functions(strip_comments_and_literals(text)):
+        if not ABI_ENTRY.match(name) or GUARD.search(body) or re.search(r"\bnoexcept\b", head):
+            continue
+        for called in CALL.findall(body):
+            if called not in cannot_throw and not ABI_ENTRY.match(called):
+                yield line, f"{name} calls {called}, which may throw into C: use Guarded"
+                break
 
 
 def check_python(text):
@@ -214,6 +249,8 @@ def check_python(text):
 def check_c_source(path, text, lines):
     yield from check_includes(path, lines)
     yield from check_function_sizes(text)
+    if path.startswith("src/") and Path(path).suffix in {".cc", ".cu"}:
+        yield from check_abi_entries(text, CANNOT_THROW | noexcept_functions() | noexcept_in(text))
     if not any("SPDX-License-Identifier: Apache-2.0" in line for line in lines[:2]):
         yield 1, "the first line must be the SPDX licence line"
     guarded = "#pragma once" in lines or path.endswith("-inl.h")

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
-#include <new>
 #include <string>
 #include <vector>
 
 #include "base/config.h"
+#include "base/guarded.h"
 #include "cinch/config.h"
 
 namespace {
@@ -33,38 +33,36 @@ EntryTable* MakeEntryTable() {
   return table;
 }
 
-const EntryTable* Entries() noexcept {
-  try {
-    static const EntryTable* const table = MakeEntryTable();
-    return table;
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
+const EntryTable* Entries() {
+  static const EntryTable* const table = MakeEntryTable();
+  return table;
 }
+
+using Entry = const cinch_config_entry*;
 
 }  // namespace
 
-extern "C" size_t cinch_config_count(void) { return cinch::ConfigFields().size(); }
+extern "C" size_t cinch_config_count(void) {
+  return cinch::GuardedOr(size_t{0}, [] { return cinch::ConfigFields().size(); });
+}
 
 extern "C" const cinch_config_entry* cinch_config_at(size_t index) {
-  const EntryTable* table = Entries();
-  if (table == nullptr || index >= table->entries.size()) return nullptr;
-  return &table->entries[index];
+  return cinch::GuardedOr(Entry{}, [=]() -> Entry {
+    const auto& entries = Entries()->entries;
+    return index < entries.size() ? &entries[index] : nullptr;
+  });
 }
 
 extern "C" const cinch_config_entry* cinch_config_find(const char* name) {
-  const EntryTable* table = Entries();
-  if (table == nullptr || name == nullptr) return nullptr;
-  for (const cinch_config_entry& entry : table->entries) {
-    if (std::strcmp(entry.name, name) == 0) return &entry;
-  }
-  return nullptr;
+  return cinch::GuardedOr(Entry{}, [=]() -> Entry {
+    if (name == nullptr) return nullptr;
+    for (const cinch_config_entry& entry : Entries()->entries) {
+      if (std::strcmp(entry.name, name) == 0) return &entry;
+    }
+    return nullptr;
+  });
 }
 
 extern "C" cinch_status cinch_config_check(void) {
-  try {
-    return cinch::ProcessConfigStatus();
-  } catch (const std::bad_alloc&) {
-    return CINCH_ERROR_OUT_OF_MEMORY;
-  }
+  return cinch::Guarded([] { return cinch::ProcessConfigStatus(); });
 }

@@ -88,7 +88,7 @@ constexpr std::array kStatusTable = {
 
 constexpr StatusEntry kUnknownStatus = {CINCH_OK, "CINCH_UNKNOWN", "unknown status"};
 
-constexpr const StatusEntry& FindStatus(cinch_status status) {
+constexpr const StatusEntry& FindStatus(cinch_status status) noexcept {
   for (const StatusEntry& entry : kStatusTable) {
     if (entry.status == status) return entry;
   }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <set>
 
+#include "base/guarded.h"
 #include "base/log.h"
 #include "base/status.h"
 
@@ -151,12 +152,13 @@ NcclResult Dispatcher::Delegate(Job job) {
 }
 
 void Dispatcher::Watch(WatchedStep step) {
-  step.comm->watched.fetch_add(1);
+  const std::shared_ptr<Communicator> comm = step.comm;
+  auto repair = std::make_unique<Repair>(std::move(step));
   {
     const std::lock_guard lock(mutex_);
-    const Communicator* comm = step.comm.get();
-    watched_[comm].push_back(std::make_unique<Repair>(std::move(step)));
     EnsureThread();
+    watched_[comm.get()].push_back(std::move(repair));
+    comm->watched.fetch_add(1);
   }
   wake_.notify_all();
 }
@@ -192,13 +194,18 @@ bool Dispatcher::TryRun(DelegatedJob* delegated) {
   for (const DelegatedJob::Part& part : delegated->parts) {
     guard_.Enter(part.comm.get(), &part.record->flag, part.target);
   }
+  bool decided = true;
   if (!dropped) {
-    const Locks locks = LockAll(CommunicatorsOf(delegated->job));
-    if (!IsDecided(delegated->job)) {
-      guard_.Leave();
-      return false;
-    }
-    result = Run(delegated);
+    // Whatever is thrown costs this job, not the process.
+    Guarded([&] {
+      const Locks locks = LockAll(CommunicatorsOf(delegated->job));
+      decided = IsDecided(delegated->job);
+      if (decided) result = Run(delegated);
+    });
+  }
+  if (!decided) {
+    guard_.Leave();
+    return false;
   }
   for (const DelegatedJob::Part& part : delegated->parts) {
     Device& device = part.comm->device();
@@ -244,7 +251,15 @@ bool Dispatcher::RunDelegated() {
 void Dispatcher::Advance(Repair* repair, bool* settled) {
   const bool guarded = repair->NeedsDevice();
   if (guarded) guard_.Enter(repair->comm().get(), &repair->record()->flag, repair->target());
-  *settled = repair->Advance();
+  const Status status = Guarded([&] {
+    *settled = repair->Advance();
+    return CINCH_OK;
+  });
+  if (status != CINCH_OK) {
+    repair->comm()->error.store(kNcclSystemError);
+    repair->GiveUp();
+    *settled = true;
+  }
   if (guarded) guard_.Leave();
 }
 

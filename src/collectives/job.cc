@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/guarded.h"
 #include "base/log.h"
 #include "collectives/algorithms.h"
 #include "collectives/job_part.h"
@@ -17,6 +18,8 @@ class Runner {
 
   Status Lower();
   NcclResult Run(bool group_is_open, Watcher* watcher);
+  /// After a failure.
+  void Abandon();
 
  private:
   JobPart& PartOf(Communicator* comm, Stream stream);
@@ -84,7 +87,8 @@ NcclResult Runner::RunSteps(bool group_is_open, Watcher* watcher) {
   for (size_t index = 0; index < steps; ++index) {
     Status status = CINCH_OK;
     for (JobPart& part : parts_) {
-      if (status == CINCH_OK) status = part.BeforeWires(index);
+      // Guarded here, so that the group is ended whatever happens.
+      if (status == CINCH_OK) status = Guarded([&] { return part.BeforeWires(index); });
     }
     if (status != CINCH_OK) {
       if (index == 0 && group_is_open) (void)parts_.front().comm()->api().group_end();
@@ -101,11 +105,14 @@ NcclResult Runner::RunSteps(bool group_is_open, Watcher* watcher) {
 }
 
 NcclResult Runner::Run(bool group_is_open, Watcher* watcher) {
-  const NcclResult result = RunSteps(group_is_open, watcher);
-  if (result != kNcclSuccess) {
-    for (JobPart& part : parts_) part.Abandon();
-  }
+  NcclResult result = kNcclSystemError;
+  Guarded([&] { result = RunSteps(group_is_open, watcher); });
+  if (result != kNcclSuccess) Abandon();
   return result;
+}
+
+void Runner::Abandon() {
+  for (JobPart& part : parts_) part.Abandon();
 }
 
 }  // namespace
@@ -147,9 +154,11 @@ std::vector<Communicator*> CommunicatorsOf(const Job& job) {
 
 NcclResult RunJob(const Job& job, bool group_is_open, bool on_helper_streams, Watcher* watcher) {
   Runner runner(job, on_helper_streams);
-  const Status status = runner.Lower();
-  if (status != CINCH_OK) return Failed(status);
-  return runner.Run(group_is_open, watcher);
+  const Status status = Guarded([&] { return runner.Lower(); });
+  if (status == CINCH_OK) return runner.Run(group_is_open, watcher);
+  runner.Abandon();
+  if (group_is_open) (void)CommunicatorsOf(job).front()->api().group_end();
+  return Failed(status);
 }
 
 }  // namespace cinch::collectives

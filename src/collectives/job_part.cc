@@ -209,6 +209,11 @@ Status JobPart::AfterWires(size_t index, Watcher* watcher) {
 void JobPart::Abandon() {
   if (timing_ != nullptr) comm_->CancelTiming(timing_);
   timing_ = nullptr;
+  if (staged_) {
+    // What was enqueued before the failure may still use the staging memory.
+    const SelectedDevice selected(comm_);
+    (void)comm_->Release(stream_);
+  }
   for (KeyRecord* record : records_) {
     record->ratio = kRatioOne;
     __atomic_store_n(&record->ready, 1U, __ATOMIC_RELEASE);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <strings.h>
 
+#include "base/guarded.h"
 #include "cinch/codec.h"
 #include "format/dtype.h"
 
@@ -60,8 +61,10 @@ cinch_status cinch_dtype_parse(const char* name, cinch_dtype* dtype) {
 }
 
 uint64_t cinch_dtype_size(cinch_dtype dtype) {
-  if (!cinch::format::IsFrameDtype(dtype)) return 0;
-  return cinch::format::TraitsOf(dtype).element_bytes;
+  return cinch::GuardedOr(uint64_t{0}, [&]() -> uint64_t {
+    if (!cinch::format::IsFrameDtype(dtype)) return 0;
+    return cinch::format::TraitsOf(dtype).element_bytes;
+  });
 }
 
 }  // extern "C"

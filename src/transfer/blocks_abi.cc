@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The calls of cinch/blocks.h: from tables to lists of pieces.
 #include <memory>
-#include <new>
 #include <vector>
 
+#include "base/guarded.h"
 #include "base/status.h"
 #include "cinch/blocks.h"
 #include "transfer/launch.h"
@@ -13,6 +13,7 @@
 namespace {
 
 using namespace cinch::transfer;
+using cinch::Guarded;
 using cinch::Status;
 
 Status CheckTable(const cinch_block_table& table, uint64_t block_bytes, bool written) {
@@ -99,15 +100,11 @@ Status Move(cinch_endpoint* endpoint, const cinch_block_transfer* transfer, bool
             const cinch_transfer_options* options, cinch_operation** operation) {
   if (operation == nullptr || endpoint == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
   *operation = nullptr;
-  try {
-    OneSided access;
-    access.write = write;
-    CINCH_RETURN_IF_ERROR(Prepare(transfer, write, access));
-    access.notify = transfer->notify != 0;
-    return LaunchOneSided(endpoint, std::move(access), options, operation);
-  } catch (const std::bad_alloc&) {
-    return CINCH_ERROR_OUT_OF_MEMORY;
-  }
+  OneSided access;
+  access.write = write;
+  CINCH_RETURN_IF_ERROR(Prepare(transfer, write, access));
+  access.notify = transfer->notify != 0;
+  return LaunchOneSided(endpoint, std::move(access), options, operation);
 }
 
 }  // namespace
@@ -115,10 +112,10 @@ Status Move(cinch_endpoint* endpoint, const cinch_block_transfer* transfer, bool
 cinch_status cinch_write_blocks(cinch_endpoint* endpoint, const cinch_block_transfer* transfer,
                                 const cinch_transfer_options* options,
                                 cinch_operation** operation) {
-  return Move(endpoint, transfer, true, options, operation);
+  return Guarded([&] { return Move(endpoint, transfer, true, options, operation); });
 }
 
 cinch_status cinch_read_blocks(cinch_endpoint* endpoint, const cinch_block_transfer* transfer,
                                const cinch_transfer_options* options, cinch_operation** operation) {
-  return Move(endpoint, transfer, false, options, operation);
+  return Guarded([&] { return Move(endpoint, transfer, false, options, operation); });
 }

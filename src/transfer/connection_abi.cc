@@ -16,6 +16,7 @@ namespace {
 using namespace cinch::transfer;
 using cinch::Deadline;
 using cinch::Guarded;
+using cinch::GuardedOr;
 using cinch::Status;
 
 Status CopyText(const std::string& text, char* destination, size_t capacity_bytes) {
@@ -69,9 +70,11 @@ cinch_status cinch_engine_create(const cinch_engine_options* options, cinch_engi
 }
 
 void cinch_engine_destroy(cinch_engine* engine) {
-  if (engine == nullptr) return;
-  engine->engine->Shutdown();
-  delete engine;
+  Guarded([&] {
+    if (engine == nullptr) return;
+    engine->engine->Shutdown();
+    delete engine;
+  });
 }
 
 cinch_status cinch_listen(cinch_engine* engine, const char* address, cinch_listener** listener) {
@@ -91,8 +94,10 @@ cinch_status cinch_listen(cinch_engine* engine, const char* address, cinch_liste
 
 cinch_status cinch_listener_address(const cinch_listener* listener, char* address,
                                     size_t capacity_bytes) {
-  if (listener == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
-  return CopyText(listener->listener->address(), address, capacity_bytes);
+  return Guarded([&]() -> Status {
+    if (listener == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+    return CopyText(listener->listener->address(), address, capacity_bytes);
+  });
 }
 
 cinch_status cinch_accept(cinch_listener* listener, double timeout_seconds,
@@ -109,15 +114,19 @@ cinch_status cinch_accept(cinch_listener* listener, double timeout_seconds,
 }
 
 uint64_t cinch_listener_refused(const cinch_listener* listener, cinch_status* last_reason) {
-  if (listener == nullptr) return 0;
-  if (last_reason != nullptr) *last_reason = listener->listener->last_reason();
-  return listener->listener->refused();
+  return GuardedOr(uint64_t{0}, [&]() -> uint64_t {
+    if (listener == nullptr) return 0;
+    if (last_reason != nullptr) *last_reason = listener->listener->last_reason();
+    return listener->listener->refused();
+  });
 }
 
 void cinch_listener_release(cinch_listener* listener) {
-  if (listener == nullptr) return;
-  listener->listener->Stop();
-  delete listener;
+  Guarded([&] {
+    if (listener == nullptr) return;
+    listener->listener->Stop();
+    delete listener;
+  });
 }
 
 cinch_status cinch_connect(cinch_engine* engine, const char* address, double timeout_seconds,
@@ -138,26 +147,30 @@ cinch_status cinch_connect(cinch_engine* engine, const char* address, double tim
 }
 
 void cinch_endpoint_release(cinch_endpoint* endpoint) {
-  if (endpoint == nullptr) return;
-  Engine& engine = *endpoint->engine;
-  const std::shared_ptr<Endpoint> closing = endpoint->endpoint;
-  {
-    const Engine::Guard guard(engine);
-    closing->SayGoodbye();
-  }
-  if (!engine.on_progress_thread()) {
-    static_cast<void>(engine.WaitFor([&] { return !closing->open(); },
-                                     Deadline::After(engine.goodbye_seconds())));
-  }
-  {
-    const Engine::Guard guard(engine);
-    closing->Fail(CINCH_ERROR_CANCELLED);
-  }
-  delete endpoint;
+  Guarded([&] {
+    if (endpoint == nullptr) return;
+    Engine& engine = *endpoint->engine;
+    const std::shared_ptr<Endpoint> closing = endpoint->endpoint;
+    {
+      const Engine::Guard guard(engine);
+      closing->SayGoodbye();
+    }
+    if (!engine.on_progress_thread()) {
+      static_cast<void>(engine.WaitFor([&] { return !closing->open(); },
+                                       Deadline::After(engine.goodbye_seconds())));
+    }
+    {
+      const Engine::Guard guard(engine);
+      closing->Fail(CINCH_ERROR_CANCELLED);
+    }
+    delete endpoint;
+  });
 }
 
 cinch_status cinch_endpoint_state(const cinch_endpoint* endpoint) {
-  return endpoint == nullptr ? CINCH_ERROR_INVALID_ARGUMENT : endpoint->endpoint->state();
+  return Guarded([&] {
+    return endpoint == nullptr ? CINCH_ERROR_INVALID_ARGUMENT : endpoint->endpoint->state();
+  });
 }
 
 cinch_status cinch_region_register(cinch_engine* engine, void* address, uint64_t bytes,
@@ -184,73 +197,87 @@ cinch_status cinch_region_register(cinch_engine* engine, void* address, uint64_t
 }
 
 cinch_status cinch_region_describe(const cinch_region* region, cinch_remote_region* remote) {
-  if (region == nullptr || remote == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
-  *remote = DescribeRegion(*region->entry);
-  return CINCH_OK;
+  return Guarded([&]() -> Status {
+    if (region == nullptr || remote == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+    *remote = DescribeRegion(*region->entry);
+    return CINCH_OK;
+  });
 }
 
 cinch_status cinch_region_release(cinch_region* region, double timeout_seconds) {
-  if (region == nullptr) return CINCH_OK;
-  Engine& engine = *region->engine;
-  {
-    const Engine::Guard guard(engine);
-    engine.regions().Unregister(*region->entry);
-  }
-  const auto unused = [&] { return region->entry->users == 0; };
-  if (!engine.WaitFor(unused, Deadline::After(timeout_seconds))) return CINCH_ERROR_TIMEOUT;
-  delete region;
-  return CINCH_OK;
+  return Guarded([&]() -> Status {
+    if (region == nullptr) return CINCH_OK;
+    Engine& engine = *region->engine;
+    {
+      const Engine::Guard guard(engine);
+      engine.regions().Unregister(*region->entry);
+    }
+    const auto unused = [&] { return region->entry->users == 0; };
+    if (!engine.WaitFor(unused, Deadline::After(timeout_seconds))) return CINCH_ERROR_TIMEOUT;
+    delete region;
+    return CINCH_OK;
+  });
 }
 
 cinch_status cinch_endpoint_get_stats(const cinch_endpoint* endpoint, cinch_transfer_stats* stats) {
-  if (endpoint == nullptr || !Valid(stats)) return CINCH_ERROR_INVALID_ARGUMENT;
-  const Engine::Guard guard(*endpoint->engine);
-  ExportStats(endpoint->endpoint->metrics(), endpoint->engine->settings().link_gbps, *stats);
-  return CINCH_OK;
+  return Guarded([&]() -> Status {
+    if (endpoint == nullptr || !Valid(stats)) return CINCH_ERROR_INVALID_ARGUMENT;
+    const Engine::Guard guard(*endpoint->engine);
+    ExportStats(endpoint->endpoint->metrics(), endpoint->engine->settings().link_gbps, *stats);
+    return CINCH_OK;
+  });
 }
 
 cinch_status cinch_engine_get_stats(const cinch_engine* engine, cinch_transfer_stats* stats) {
-  if (engine == nullptr || !Valid(stats)) return CINCH_ERROR_INVALID_ARGUMENT;
-  const Engine::Guard guard(*engine->engine);
-  ExportStats(engine->engine->metrics(), engine->engine->settings().link_gbps, *stats);
-  return CINCH_OK;
+  return Guarded([&]() -> Status {
+    if (engine == nullptr || !Valid(stats)) return CINCH_ERROR_INVALID_ARGUMENT;
+    const Engine::Guard guard(*engine->engine);
+    ExportStats(engine->engine->metrics(), engine->engine->settings().link_gbps, *stats);
+    return CINCH_OK;
+  });
 }
 
 cinch_status cinch_endpoint_get_policy_stats(const cinch_endpoint* endpoint,
                                              cinch_policy_stats* stats) {
-  if (endpoint == nullptr || !Valid(stats)) return CINCH_ERROR_INVALID_ARGUMENT;
-  constexpr double kGigabits = 8e-9;
-  const Engine::Guard guard(*endpoint->engine);
-  const cinch::policy::MessagePolicy& policy = endpoint->endpoint->sender().policy();
-  const auto& counters = policy.counters();
-  const auto& plan = policy.last_plan();
-  *stats = {sizeof(*stats),
-            counters.raw_messages,
-            counters.compressed_messages,
-            counters.small_messages,
-            counters.changes,
-            policy.link_bytes_per_second() * kGigabits,
-            policy.encode_bytes_per_second() * kGigabits,
-            policy.decode_bytes_per_second() * kGigabits,
-            plan.kept_fraction,
-            plan.estimate.raw_seconds,
-            plan.estimate.compressed_seconds};
-  return CINCH_OK;
+  return Guarded([&]() -> Status {
+    if (endpoint == nullptr || !Valid(stats)) return CINCH_ERROR_INVALID_ARGUMENT;
+    constexpr double kGigabits = 8e-9;
+    const Engine::Guard guard(*endpoint->engine);
+    const cinch::policy::MessagePolicy& policy = endpoint->endpoint->sender().policy();
+    const auto& counters = policy.counters();
+    const auto& plan = policy.last_plan();
+    *stats = {sizeof(*stats),
+              counters.raw_messages,
+              counters.compressed_messages,
+              counters.small_messages,
+              counters.changes,
+              policy.link_bytes_per_second() * kGigabits,
+              policy.encode_bytes_per_second() * kGigabits,
+              policy.decode_bytes_per_second() * kGigabits,
+              plan.kept_fraction,
+              plan.estimate.raw_seconds,
+              plan.estimate.compressed_seconds};
+    return CINCH_OK;
+  });
 }
 
 cinch_status cinch_endpoint_path(const cinch_endpoint* endpoint, char* path,
                                  size_t capacity_bytes) {
-  if (endpoint == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
-  const Engine::Guard guard(*endpoint->engine);
-  return CopyText(endpoint->endpoint->path(), path, capacity_bytes);
+  return Guarded([&]() -> Status {
+    if (endpoint == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+    const Engine::Guard guard(*endpoint->engine);
+    return CopyText(endpoint->endpoint->path(), path, capacity_bytes);
+  });
 }
 
 const char* cinch_transport_version(void) {
+  return GuardedOr(static_cast<const char*>(""), [&] {
 #if CINCH_HAVE_UCX
-  return UcxVersion();
+    return UcxVersion();
 #else
   return "none";
 #endif
+  });
 }
 
 cinch_status cinch_transport_list(char* text, size_t capacity_bytes) {

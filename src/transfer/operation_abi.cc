@@ -234,34 +234,40 @@ cinch_status cinch_recvv(cinch_endpoint* endpoint, const cinch_piece* pieces, ui
 
 cinch_status cinch_probe(cinch_endpoint* endpoint, uint64_t tag, uint64_t tag_mask,
                          double timeout_seconds, cinch_message_info* info) {
-  if (endpoint == nullptr || info == nullptr || info->struct_size != sizeof(cinch_message_info)) {
-    return CINCH_ERROR_INVALID_ARGUMENT;
-  }
-  Endpoint& target = *endpoint->endpoint;
-  if (endpoint->engine->on_progress_thread()) timeout_seconds = 0;
-  bool found = false;
-  const bool settled = endpoint->engine->WaitFor(
-      [&] {
-        found = target.receiver().Peek(tag, tag_mask, *info);
-        return found || !target.open();
-      },
-      Deadline::After(timeout_seconds));
-  if (!settled) return CINCH_ERROR_TIMEOUT;
-  return found ? CINCH_OK : target.state();
+  return Guarded([&]() -> Status {
+    if (endpoint == nullptr || info == nullptr || info->struct_size != sizeof(cinch_message_info)) {
+      return CINCH_ERROR_INVALID_ARGUMENT;
+    }
+    Endpoint& target = *endpoint->endpoint;
+    if (endpoint->engine->on_progress_thread()) timeout_seconds = 0;
+    bool found = false;
+    const bool settled = endpoint->engine->WaitFor(
+        [&] {
+          found = target.receiver().Peek(tag, tag_mask, *info);
+          return found || !target.open();
+        },
+        Deadline::After(timeout_seconds));
+    if (!settled) return CINCH_ERROR_TIMEOUT;
+    return found ? CINCH_OK : target.state();
+  });
 }
 
 cinch_status cinch_writev(cinch_endpoint* endpoint, const cinch_piece* pieces, uint64_t piece_count,
                           const cinch_remote_piece* remote_pieces, uint64_t remote_piece_count,
                           const cinch_transfer_options* options, cinch_operation** operation) {
-  return StartPieces(endpoint, true, pieces, piece_count, remote_pieces, remote_piece_count,
-                     options, operation);
+  return Guarded([&] {
+    return StartPieces(endpoint, true, pieces, piece_count, remote_pieces, remote_piece_count,
+                       options, operation);
+  });
 }
 
 cinch_status cinch_readv(cinch_endpoint* endpoint, const cinch_piece* pieces, uint64_t piece_count,
                          const cinch_remote_piece* remote_pieces, uint64_t remote_piece_count,
                          const cinch_transfer_options* options, cinch_operation** operation) {
-  return StartPieces(endpoint, false, pieces, piece_count, remote_pieces, remote_piece_count,
-                     options, operation);
+  return Guarded([&] {
+    return StartPieces(endpoint, false, pieces, piece_count, remote_pieces, remote_piece_count,
+                       options, operation);
+  });
 }
 
 cinch_status cinch_write(cinch_endpoint* endpoint, const void* data, uint64_t bytes,
@@ -281,62 +287,74 @@ cinch_status cinch_read(cinch_endpoint* endpoint, void* buffer, uint64_t bytes,
 }
 
 cinch_status cinch_test(cinch_operation* operation) {
-  if (operation == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
-  Operation& target = *operation->operation;
-  if (!target.complete()) target.engine()->Poll();
-  return target.status();
+  return Guarded([&]() -> Status {
+    if (operation == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+    Operation& target = *operation->operation;
+    if (!target.complete()) target.engine()->Poll();
+    return target.status();
+  });
 }
 
 cinch_status cinch_wait(cinch_operation* operation, double timeout_seconds) {
-  if (operation == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
-  Operation& target = *operation->operation;
-  if (target.complete()) return target.status();
-  if (target.engine()->on_progress_thread()) return CINCH_ERROR_INVALID_ARGUMENT;
-  static_cast<void>(target.engine()->WaitFor([&] { return target.complete(); },
-                                             Deadline::After(timeout_seconds)));
-  return target.status();
+  return Guarded([&]() -> Status {
+    if (operation == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+    Operation& target = *operation->operation;
+    if (target.complete()) return target.status();
+    if (target.engine()->on_progress_thread()) return CINCH_ERROR_INVALID_ARGUMENT;
+    static_cast<void>(target.engine()->WaitFor([&] { return target.complete(); },
+                                               Deadline::After(timeout_seconds)));
+    return target.status();
+  });
 }
 
 cinch_status cinch_cancel(cinch_operation* operation) {
-  if (operation == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
-  Operation& target = *operation->operation;
-  const Engine::Guard guard(*target.engine());
-  if (target.complete()) return CINCH_OK;
-  Endpoint& endpoint = *target.endpoint();
-  if (!endpoint.sender().Cancel(target, CINCH_ERROR_CANCELLED)) {
-    static_cast<void>(endpoint.receiver().Cancel(target, CINCH_ERROR_CANCELLED));
-  }
-  return CINCH_OK;
+  return Guarded([&]() -> Status {
+    if (operation == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+    Operation& target = *operation->operation;
+    const Engine::Guard guard(*target.engine());
+    if (target.complete()) return CINCH_OK;
+    Endpoint& endpoint = *target.endpoint();
+    if (!endpoint.sender().Cancel(target, CINCH_ERROR_CANCELLED)) {
+      static_cast<void>(endpoint.receiver().Cancel(target, CINCH_ERROR_CANCELLED));
+    }
+    return CINCH_OK;
+  });
 }
 
 void cinch_operation_release(cinch_operation* operation) {
-  if (operation != nullptr) Disown(operation);
+  Guarded([&] {
+    if (operation != nullptr) Disown(operation);
+  });
 }
 
 cinch_status cinch_operation_get_info(const cinch_operation* operation,
                                       cinch_operation_info* info) {
-  if (operation == nullptr || info == nullptr ||
-      info->struct_size != sizeof(cinch_operation_info)) {
-    return CINCH_ERROR_INVALID_ARGUMENT;
-  }
-  const Operation& target = *operation->operation;
-  const Engine::Guard guard(*target.engine());
-  info->status = target.status();
-  info->policy = target.chose_compression ? CINCH_POLICY_COMPRESSED : CINCH_POLICY_RAW;
-  info->dtype = target.message_dtype;
-  info->message_bytes = target.message_bytes;
-  info->tag = target.message_tag;
-  info->bytes_done = target.metrics.payload_bytes;
-  return CINCH_OK;
+  return Guarded([&]() -> Status {
+    if (operation == nullptr || info == nullptr ||
+        info->struct_size != sizeof(cinch_operation_info)) {
+      return CINCH_ERROR_INVALID_ARGUMENT;
+    }
+    const Operation& target = *operation->operation;
+    const Engine::Guard guard(*target.engine());
+    info->status = target.status();
+    info->policy = target.chose_compression ? CINCH_POLICY_COMPRESSED : CINCH_POLICY_RAW;
+    info->dtype = target.message_dtype;
+    info->message_bytes = target.message_bytes;
+    info->tag = target.message_tag;
+    info->bytes_done = target.metrics.payload_bytes;
+    return CINCH_OK;
+  });
 }
 
 cinch_status cinch_operation_get_stats(const cinch_operation* operation,
                                        cinch_transfer_stats* stats) {
-  if (operation == nullptr || stats == nullptr || !HasKnownSize(*stats)) {
-    return CINCH_ERROR_INVALID_ARGUMENT;
-  }
-  const Operation& target = *operation->operation;
-  const Engine::Guard guard(*target.engine());
-  ExportStats(target.metrics, target.engine()->settings().link_gbps, *stats);
-  return CINCH_OK;
+  return Guarded([&]() -> Status {
+    if (operation == nullptr || stats == nullptr || !HasKnownSize(*stats)) {
+      return CINCH_ERROR_INVALID_ARGUMENT;
+    }
+    const Operation& target = *operation->operation;
+    const Engine::Guard guard(*target.engine());
+    ExportStats(target.metrics, target.engine()->settings().link_gbps, *stats);
+    return CINCH_OK;
+  });
 }

@@ -41,9 +41,11 @@ cinch_status cinch_publisher_create(cinch_publisher** publisher) {
 }
 
 void cinch_publisher_destroy(cinch_publisher* publisher) {
-  if (publisher == nullptr) return;
-  publisher->publisher->Stop();
-  delete publisher;
+  Guarded([&] {
+    if (publisher == nullptr) return;
+    publisher->publisher->Stop();
+    delete publisher;
+  });
 }
 
 cinch_status cinch_publisher_serve(cinch_publisher* publisher, cinch_endpoint* endpoint) {
@@ -52,7 +54,9 @@ cinch_status cinch_publisher_serve(cinch_publisher* publisher, cinch_endpoint* e
 }
 
 void cinch_publisher_forget(cinch_publisher* publisher, const cinch_endpoint* endpoint) {
-  if (publisher != nullptr && endpoint != nullptr) publisher->publisher->Forget(endpoint);
+  Guarded([&] {
+    if (publisher != nullptr && endpoint != nullptr) publisher->publisher->Forget(endpoint);
+  });
 }
 
 cinch_status cinch_publish(cinch_publisher* publisher, const char* name, const void* data,

@@ -69,6 +69,32 @@ class Arrows(unittest.TestCase):
             self.check(path, include, allowed)
 
 
+class AbiEntries(unittest.TestCase):
+    def found(self, body, path="src/base/a.cc"):
+        return [message for message in messages(path, source(body)) if "may throw into C" in message]
+
+    def test_what_may_throw_needs_a_guard(self):
+        call = "return Make();"
+        for head in ("cinch_status cinch_make(void)", 'extern "C" cinch_status cinch_make(int a,\n  int b)',
+                     "CINCH_NCCL_API NcclResult ncclAllGather(const void* send)"):
+            self.assertEqual(len(self.found(f"{head} {{ {call} }}\n")), 1, head)
+            self.assertEqual(self.found(f"{head} {{ return Guarded([&] {{ {call} }}); }}\n"), [], head)
+        self.assertEqual(len(self.found(f'extern "C" {{\nvoid cinch_free(void) {{ Free(); }}\n}}\n')), 1)
+        self.assertEqual(len(self.found("cinch_status cinch_make(void) try { Make(); } catch (int) {}\n")), 1)
+
+    def test_what_cannot_throw_needs_none(self):
+        for body in ("{ return 1; }", "{ delete handle; }", "{ return cinch_other(a); }",
+                     "{ return GuardedOr(0, [] { return Make(); }); }",
+                     "{ return strcmp(a, b) == 0 ? sizeof(int) : 0; }"):
+            self.assertEqual(self.found(f"int cinch_one(void) {body}\n"), [], body)
+        self.assertEqual(self.found("int Find(int a) noexcept { return a; }\n"
+                                    "int cinch_one(void) { return Find(1); }\n"), [])
+
+    def test_only_entries_of_the_library(self):
+        self.assertEqual(self.found("Status Make() { return Other(); }\n"), [])
+        self.assertEqual(self.found("int cinch_one(void) { return Make(); }\n", "cli/a.cc"), [])
+
+
 class Sizes(unittest.TestCase):
     def test_file_length(self):
         self.assertEqual(messages("src/base/a.cc", source("\n" * 499)), [])
@@ -85,7 +111,7 @@ class Sizes(unittest.TestCase):
             "Class::Class(int a) : a_(a), b_{2}, c_{f(3)}",
             "template <typename T, class U>\nauto Run(T t) -> U",
             "TEST(Suite, Name)",
-            'extern "C" int cinch_run(struct cinch_thing* thing)',
+            'extern "C" int CinchRun(struct cinch_thing* thing)',
             "Status Find(const struct stat& found)",
         ]:
             self.assertEqual(messages("src/base/a.cc", self.function(head, 60)), [], head)

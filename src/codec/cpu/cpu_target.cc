@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 
+#include "base/guarded.h"
 #include "cinch/codec.h"
 #include "codec/cpu/highway_targets.h"
 // After the targets have been chosen.
@@ -69,4 +70,7 @@ const char* CpuTargetName() { return cpu::ActiveKernels().name; }
 
 }  // namespace cinch::codec
 
-extern "C" const char* cinch_simd_target(void) { return cinch::codec::CpuTargetName(); }
+extern "C" const char* cinch_simd_target(void) {
+  return cinch::GuardedOr(static_cast<const char*>(""),
+                          [&] { return cinch::codec::CpuTargetName(); });
+}

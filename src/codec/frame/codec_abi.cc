@@ -7,6 +7,7 @@
 #include <new>
 
 #include "base/config.h"
+#include "base/guarded.h"
 #include "base/status.h"
 #include "cinch/codec.h"
 #include "codec/frame/frame_codec.h"
@@ -134,6 +135,9 @@ Status ForEachItem(FrameCodec& frames, cinch_batch_item* items, uint64_t item_co
 }  // namespace cinch::codec
 
 using namespace cinch::codec;
+using cinch::Guarded;
+using cinch::GuardedOr;
+using cinch::Status;
 
 extern "C" {
 
@@ -142,81 +146,93 @@ void cinch_codec_options_init(cinch_codec_options* options) {
 }
 
 void cinch_compress_options_init(cinch_compress_options* options) {
-  if (options == nullptr) return;
-  *options = {sizeof *options, CINCH_DTYPE_AUTO, cinch::ProcessConfig().checksum ? 1 : 0};
+  Guarded([&] {
+    if (options == nullptr) return;
+    *options = {sizeof *options, CINCH_DTYPE_AUTO, cinch::ProcessConfig().checksum ? 1 : 0};
+  });
 }
 
 cinch_status cinch_codec_create(const cinch_codec_options* options, cinch_codec** codec) {
-  cinch_codec_options chosen;
-  cinch_codec_options_init(&chosen);
-  if (options != nullptr) chosen = *options;
-  if (codec == nullptr || chosen.struct_size != sizeof chosen || chosen.threads > kMaxThreads) {
-    return CINCH_ERROR_INVALID_ARGUMENT;
-  }
-  const BlockCodec* block_codec = nullptr;
-  switch (chosen.backend) {
-    case CINCH_BACKEND_CPU:
-      block_codec = &CpuBlockCodec();
-      break;
-    case CINCH_BACKEND_REFERENCE:
-      block_codec = &ReferenceBlockCodec();
-      break;
-    case CINCH_BACKEND_CUDA:
-      return CINCH_ERROR_UNSUPPORTED;
-    default:
+  return Guarded([&]() -> Status {
+    cinch_codec_options chosen;
+    cinch_codec_options_init(&chosen);
+    if (options != nullptr) chosen = *options;
+    if (codec == nullptr || chosen.struct_size != sizeof chosen || chosen.threads > kMaxThreads) {
       return CINCH_ERROR_INVALID_ARGUMENT;
-  }
-  CINCH_RETURN_IF_ERROR(cinch::ProcessConfigStatus());
-  const uint32_t threads = chosen.threads != 0 ? chosen.threads : cinch::ProcessConfig().threads;
-  std::unique_ptr<cinch_codec> created(new (std::nothrow) cinch_codec);
-  if (created == nullptr) return CINCH_ERROR_OUT_OF_MEMORY;
-  created->frames = FrameCodec::Create(*block_codec, threads);
-  if (created->frames == nullptr) return CINCH_ERROR_OUT_OF_MEMORY;
-  *codec = created.release();
-  return CINCH_OK;
+    }
+    const BlockCodec* block_codec = nullptr;
+    switch (chosen.backend) {
+      case CINCH_BACKEND_CPU:
+        block_codec = &CpuBlockCodec();
+        break;
+      case CINCH_BACKEND_REFERENCE:
+        block_codec = &ReferenceBlockCodec();
+        break;
+      case CINCH_BACKEND_CUDA:
+        return CINCH_ERROR_UNSUPPORTED;
+      default:
+        return CINCH_ERROR_INVALID_ARGUMENT;
+    }
+    CINCH_RETURN_IF_ERROR(cinch::ProcessConfigStatus());
+    const uint32_t threads = chosen.threads != 0 ? chosen.threads : cinch::ProcessConfig().threads;
+    std::unique_ptr<cinch_codec> created(new (std::nothrow) cinch_codec);
+    if (created == nullptr) return CINCH_ERROR_OUT_OF_MEMORY;
+    created->frames = FrameCodec::Create(*block_codec, threads);
+    if (created->frames == nullptr) return CINCH_ERROR_OUT_OF_MEMORY;
+    *codec = created.release();
+    return CINCH_OK;
+  });
 }
 
 void cinch_codec_destroy(cinch_codec* codec) { delete codec; }
 
 uint64_t cinch_compress_bound(uint64_t input_bytes) {
-  return input_bytes > CINCH_MAX_FRAME_INPUT_BYTES ? 0 : cinch::format::FrameBound(input_bytes);
+  return GuardedOr(uint64_t{0}, [&]() -> uint64_t {
+    return input_bytes > CINCH_MAX_FRAME_INPUT_BYTES ? 0 : cinch::format::FrameBound(input_bytes);
+  });
 }
 
 cinch_status cinch_content_hash(cinch_codec* codec, const void* bytes, uint64_t size_bytes,
                                 uint64_t* content_hash) {
-  if (codec == nullptr || content_hash == nullptr || (bytes == nullptr && size_bytes != 0)) {
-    return CINCH_ERROR_INVALID_ARGUMENT;
-  }
-  if (size_bytes > CINCH_MAX_FRAME_INPUT_BYTES) return CINCH_ERROR_TOO_LARGE;
-  const BusyGuard guard(codec);
-  if (!guard.acquired()) return CINCH_ERROR_BUSY;
-  *content_hash = codec->frames->ContentHash(static_cast<const uint8_t*>(bytes), size_bytes);
-  return CINCH_OK;
+  return Guarded([&]() -> Status {
+    if (codec == nullptr || content_hash == nullptr || (bytes == nullptr && size_bytes != 0)) {
+      return CINCH_ERROR_INVALID_ARGUMENT;
+    }
+    if (size_bytes > CINCH_MAX_FRAME_INPUT_BYTES) return CINCH_ERROR_TOO_LARGE;
+    const BusyGuard guard(codec);
+    if (!guard.acquired()) return CINCH_ERROR_BUSY;
+    *content_hash = codec->frames->ContentHash(static_cast<const uint8_t*>(bytes), size_bytes);
+    return CINCH_OK;
+  });
 }
 
 cinch_status cinch_compress(cinch_codec* codec, const cinch_compress_options* options,
                             const void* input, uint64_t input_bytes, void* output,
                             uint64_t output_capacity_bytes, uint64_t* output_bytes) {
-  if (output_bytes == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
-  const cinch_dtype dtype = options == nullptr ? CINCH_DTYPE_AUTO : options->dtype;
-  cinch_batch_item item{input, input_bytes, output, output_capacity_bytes, 0, dtype, CINCH_OK};
-  CINCH_RETURN_IF_ERROR(cinch_compress_batch(codec, options, &item, 1));
-  *output_bytes = item.output_bytes;
-  return CINCH_OK;
+  return Guarded([&]() -> Status {
+    if (output_bytes == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+    const cinch_dtype dtype = options == nullptr ? CINCH_DTYPE_AUTO : options->dtype;
+    cinch_batch_item item{input, input_bytes, output, output_capacity_bytes, 0, dtype, CINCH_OK};
+    CINCH_RETURN_IF_ERROR(cinch_compress_batch(codec, options, &item, 1));
+    *output_bytes = item.output_bytes;
+    return CINCH_OK;
+  });
 }
 
 cinch_status cinch_compress_delta(cinch_codec* codec, const cinch_compress_options* options,
                                   const void* input, uint64_t input_bytes, const cinch_base* base,
                                   void* output, uint64_t output_capacity_bytes,
                                   uint64_t* output_bytes) {
-  if (output_bytes == nullptr || base == nullptr || base->size_bytes != input_bytes) {
-    return CINCH_ERROR_INVALID_ARGUMENT;
-  }
-  const cinch_dtype dtype = options == nullptr ? CINCH_DTYPE_AUTO : options->dtype;
-  cinch_batch_item item{input, input_bytes, output, output_capacity_bytes, 0, dtype, CINCH_OK};
-  CINCH_RETURN_IF_ERROR(cinch_compress_delta_batch(codec, options, &item, base, 1));
-  *output_bytes = item.output_bytes;
-  return CINCH_OK;
+  return Guarded([&]() -> Status {
+    if (output_bytes == nullptr || base == nullptr || base->size_bytes != input_bytes) {
+      return CINCH_ERROR_INVALID_ARGUMENT;
+    }
+    const cinch_dtype dtype = options == nullptr ? CINCH_DTYPE_AUTO : options->dtype;
+    cinch_batch_item item{input, input_bytes, output, output_capacity_bytes, 0, dtype, CINCH_OK};
+    CINCH_RETURN_IF_ERROR(cinch_compress_delta_batch(codec, options, &item, base, 1));
+    *output_bytes = item.output_bytes;
+    return CINCH_OK;
+  });
 }
 
 cinch_status cinch_decompress(cinch_codec* codec, const void* frame, uint64_t frame_bytes,
@@ -229,12 +245,14 @@ cinch_status cinch_decompress(cinch_codec* codec, const void* frame, uint64_t fr
 cinch_status cinch_decompress_delta(cinch_codec* codec, const void* frame, uint64_t frame_bytes,
                                     const cinch_base* base, void* output,
                                     uint64_t output_capacity_bytes, uint64_t* output_bytes) {
-  if (output_bytes == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
-  cinch_batch_item item{frame, frame_bytes,       output,  output_capacity_bytes,
-                        0,     CINCH_DTYPE_BYTES, CINCH_OK};
-  CINCH_RETURN_IF_ERROR(cinch_decompress_delta_batch(codec, &item, base, 1));
-  *output_bytes = item.output_bytes;
-  return CINCH_OK;
+  return Guarded([&]() -> Status {
+    if (output_bytes == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+    cinch_batch_item item{frame, frame_bytes,       output,  output_capacity_bytes,
+                          0,     CINCH_DTYPE_BYTES, CINCH_OK};
+    CINCH_RETURN_IF_ERROR(cinch_decompress_delta_batch(codec, &item, base, 1));
+    *output_bytes = item.output_bytes;
+    return CINCH_OK;
+  });
 }
 
 cinch_status cinch_compress_batch(cinch_codec* codec, const cinch_compress_options* options,
@@ -245,44 +263,46 @@ cinch_status cinch_compress_batch(cinch_codec* codec, const cinch_compress_optio
 cinch_status cinch_compress_delta_batch(cinch_codec* codec, const cinch_compress_options* options,
                                         cinch_batch_item* items, const cinch_base* bases,
                                         uint64_t item_count) {
-  cinch_compress_options chosen;
-  cinch_compress_options_init(&chosen);
-  if (options != nullptr) chosen = *options;
-  if (codec == nullptr || chosen.struct_size != sizeof chosen ||
-      (items == nullptr && item_count != 0)) {
-    return CINCH_ERROR_INVALID_ARGUMENT;
-  }
-  const BusyGuard guard(codec);
-  if (!guard.acquired()) return CINCH_ERROR_BUSY;
-  FrameCodec& frames = *codec->frames;
-  const bool checksum = chosen.checksum != 0;
-  const auto encode = [&](cinch_batch_item* item, auto&& hash, auto&& run) noexcept {
-    const cinch_base& base = bases == nullptr ? kNoBase : bases[item - items];
-    FrameOutput output = OutputOf(*item);
-    cinch::Status status = CheckCompress(*item, base);
-    if (status == CINCH_OK) status = run(InputOf(*item, checksum, BaseOf(base, hash)), &output);
-    Conclude(status, output, item);
-  };
-  return ForEachItem(
-      frames, items, item_count,
-      [&](cinch_batch_item* item) noexcept {
-        encode(
-            item,
-            [&](const uint8_t* bytes, uint64_t size) { return frames.ContentHash(bytes, size); },
-            [&](const FrameInput& input, FrameOutput* output) {
-              return frames.Encode(input, output);
-            });
-      },
-      [&](cinch_batch_item* item, uint32_t worker) noexcept {
-        encode(
-            item,
-            [&](const uint8_t* bytes, uint64_t size) {
-              return frames.ContentHashAlone(bytes, size);
-            },
-            [&](const FrameInput& input, FrameOutput* output) {
-              return frames.EncodeAlone(input, output, worker);
-            });
-      });
+  return Guarded([&]() -> Status {
+    cinch_compress_options chosen;
+    cinch_compress_options_init(&chosen);
+    if (options != nullptr) chosen = *options;
+    if (codec == nullptr || chosen.struct_size != sizeof chosen ||
+        (items == nullptr && item_count != 0)) {
+      return CINCH_ERROR_INVALID_ARGUMENT;
+    }
+    const BusyGuard guard(codec);
+    if (!guard.acquired()) return CINCH_ERROR_BUSY;
+    FrameCodec& frames = *codec->frames;
+    const bool checksum = chosen.checksum != 0;
+    const auto encode = [&](cinch_batch_item* item, auto&& hash, auto&& run) noexcept {
+      const cinch_base& base = bases == nullptr ? kNoBase : bases[item - items];
+      FrameOutput output = OutputOf(*item);
+      cinch::Status status = CheckCompress(*item, base);
+      if (status == CINCH_OK) status = run(InputOf(*item, checksum, BaseOf(base, hash)), &output);
+      Conclude(status, output, item);
+    };
+    return ForEachItem(
+        frames, items, item_count,
+        [&](cinch_batch_item* item) noexcept {
+          encode(
+              item,
+              [&](const uint8_t* bytes, uint64_t size) { return frames.ContentHash(bytes, size); },
+              [&](const FrameInput& input, FrameOutput* output) {
+                return frames.Encode(input, output);
+              });
+        },
+        [&](cinch_batch_item* item, uint32_t worker) noexcept {
+          encode(
+              item,
+              [&](const uint8_t* bytes, uint64_t size) {
+                return frames.ContentHashAlone(bytes, size);
+              },
+              [&](const FrameInput& input, FrameOutput* output) {
+                return frames.EncodeAlone(input, output, worker);
+              });
+        });
+  });
 }
 
 cinch_status cinch_decompress_batch(cinch_codec* codec, cinch_batch_item* items,
@@ -292,43 +312,45 @@ cinch_status cinch_decompress_batch(cinch_codec* codec, cinch_batch_item* items,
 
 cinch_status cinch_decompress_delta_batch(cinch_codec* codec, cinch_batch_item* items,
                                           const cinch_base* bases, uint64_t item_count) {
-  if (codec == nullptr || (items == nullptr && item_count != 0)) {
-    return CINCH_ERROR_INVALID_ARGUMENT;
-  }
-  const BusyGuard guard(codec);
-  if (!guard.acquired()) return CINCH_ERROR_BUSY;
-  FrameCodec& frames = *codec->frames;
-  const auto decode = [&](cinch_batch_item* item, auto&& hash, auto&& run) noexcept {
-    cinch_base base = bases == nullptr ? kNoBase : bases[item - items];
-    FrameOutput output = OutputOf(*item);
-    cinch::Status status = CheckItem(*item, base);
-    if (status == CINCH_OK) {
-      if (!MayBeDelta(*item)) base = kNoBase;
-      status = run(static_cast<const uint8_t*>(item->input), item->input_bytes, BaseOf(base, hash),
-                   &output);
+  return Guarded([&]() -> Status {
+    if (codec == nullptr || (items == nullptr && item_count != 0)) {
+      return CINCH_ERROR_INVALID_ARGUMENT;
     }
-    Conclude(status, output, item);
-  };
-  return ForEachItem(
-      frames, items, item_count,
-      [&](cinch_batch_item* item) noexcept {
-        decode(
-            item,
-            [&](const uint8_t* bytes, uint64_t size) { return frames.ContentHash(bytes, size); },
-            [&](const uint8_t* frame, uint64_t frame_bytes, const FrameBase& base,
-                FrameOutput* output) { return frames.Decode(frame, frame_bytes, base, output); });
-      },
-      [&](cinch_batch_item* item, uint32_t) noexcept {
-        decode(
-            item,
-            [&](const uint8_t* bytes, uint64_t size) {
-              return frames.ContentHashAlone(bytes, size);
-            },
-            [&](const uint8_t* frame, uint64_t frame_bytes, const FrameBase& base,
-                FrameOutput* output) {
-              return frames.DecodeAlone(frame, frame_bytes, base, output);
-            });
-      });
+    const BusyGuard guard(codec);
+    if (!guard.acquired()) return CINCH_ERROR_BUSY;
+    FrameCodec& frames = *codec->frames;
+    const auto decode = [&](cinch_batch_item* item, auto&& hash, auto&& run) noexcept {
+      cinch_base base = bases == nullptr ? kNoBase : bases[item - items];
+      FrameOutput output = OutputOf(*item);
+      cinch::Status status = CheckItem(*item, base);
+      if (status == CINCH_OK) {
+        if (!MayBeDelta(*item)) base = kNoBase;
+        status = run(static_cast<const uint8_t*>(item->input), item->input_bytes,
+                     BaseOf(base, hash), &output);
+      }
+      Conclude(status, output, item);
+    };
+    return ForEachItem(
+        frames, items, item_count,
+        [&](cinch_batch_item* item) noexcept {
+          decode(
+              item,
+              [&](const uint8_t* bytes, uint64_t size) { return frames.ContentHash(bytes, size); },
+              [&](const uint8_t* frame, uint64_t frame_bytes, const FrameBase& base,
+                  FrameOutput* output) { return frames.Decode(frame, frame_bytes, base, output); });
+        },
+        [&](cinch_batch_item* item, uint32_t) noexcept {
+          decode(
+              item,
+              [&](const uint8_t* bytes, uint64_t size) {
+                return frames.ContentHashAlone(bytes, size);
+              },
+              [&](const uint8_t* frame, uint64_t frame_bytes, const FrameBase& base,
+                  FrameOutput* output) {
+                return frames.DecodeAlone(frame, frame_bytes, base, output);
+              });
+        });
+  });
 }
 
 }  // extern "C"

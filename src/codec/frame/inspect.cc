@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 
+#include "base/guarded.h"
 #include "base/status.h"
 #include "cinch/codec.h"
 #include "codec/frame/frame_format.h"
@@ -70,28 +71,30 @@ Status CountBlock(const FrameView& view, uint64_t block, cinch_frame_info* info)
 
 extern "C" cinch_status cinch_frame_inspect(const void* frame, uint64_t frame_bytes,
                                             cinch_frame_info* info) {
-  using cinch::codec::FrameView;
-  if (frame == nullptr || info == nullptr || info->struct_size != sizeof *info) {
-    return CINCH_ERROR_INVALID_ARGUMENT;
-  }
-  const auto* bytes = static_cast<const uint8_t*>(frame);
-  FrameView view;
-  CINCH_RETURN_IF_ERROR(view.ParseHeader(bytes, frame_bytes));
-  *info = {};
-  info->struct_size = sizeof *info;
-  info->format_version = view.header().version;
-  info->dtype = static_cast<cinch_dtype>(view.header().dtype);
-  info->original_bytes = view.header().original_bytes;
-  info->frame_bytes = view.frame_bytes();
-  info->block_count = view.header().block_count;
-  info->has_checksum = view.checksum() ? 1 : 0;
-  info->content_hash = view.header().content_hash;
-  info->is_delta = view.delta() ? 1 : 0;
-  info->base_hash = view.header().base_hash;
-  if (frame_bytes < view.frame_bytes()) return CINCH_OK;
-  CINCH_RETURN_IF_ERROR(view.ParseWhole(bytes, frame_bytes));
-  for (uint64_t block = 0; block < info->block_count; ++block) {
-    CINCH_RETURN_IF_ERROR(cinch::codec::CountBlock(view, block, info));
-  }
-  return CINCH_OK;
+  return cinch::Guarded([&]() -> cinch::Status {
+    using cinch::codec::FrameView;
+    if (frame == nullptr || info == nullptr || info->struct_size != sizeof *info) {
+      return CINCH_ERROR_INVALID_ARGUMENT;
+    }
+    const auto* bytes = static_cast<const uint8_t*>(frame);
+    FrameView view;
+    CINCH_RETURN_IF_ERROR(view.ParseHeader(bytes, frame_bytes));
+    *info = {};
+    info->struct_size = sizeof *info;
+    info->format_version = view.header().version;
+    info->dtype = static_cast<cinch_dtype>(view.header().dtype);
+    info->original_bytes = view.header().original_bytes;
+    info->frame_bytes = view.frame_bytes();
+    info->block_count = view.header().block_count;
+    info->has_checksum = view.checksum() ? 1 : 0;
+    info->content_hash = view.header().content_hash;
+    info->is_delta = view.delta() ? 1 : 0;
+    info->base_hash = view.header().base_hash;
+    if (frame_bytes < view.frame_bytes()) return CINCH_OK;
+    CINCH_RETURN_IF_ERROR(view.ParseWhole(bytes, frame_bytes));
+    for (uint64_t block = 0; block < info->block_count; ++block) {
+      CINCH_RETURN_IF_ERROR(cinch::codec::CountBlock(view, block, info));
+    }
+    return CINCH_OK;
+  });
 }

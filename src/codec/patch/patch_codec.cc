@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/guarded.h"
 #include "cinch/codec.h"
 #include "cinch/patch.h"
 
@@ -308,68 +309,80 @@ Status ReadPatchHeader(const uint8_t* patch, uint64_t patch_bytes, PatchHeader& 
 }  // namespace cinch::codec
 
 using namespace cinch::codec;
+using cinch::Guarded;
+using cinch::GuardedOr;
 using cinch::Status;
 
 uint64_t cinch_patch_bound(uint64_t original_bytes) {
-  if (original_bytes > CINCH_MAX_FRAME_INPUT_BYTES) return 0;
-  return cinch::format::PatchBound(original_bytes);
+  return GuardedOr(uint64_t{0}, [&]() -> uint64_t {
+    if (original_bytes > CINCH_MAX_FRAME_INPUT_BYTES) return 0;
+    return cinch::format::PatchBound(original_bytes);
+  });
 }
 
 cinch_status cinch_patch_content_hash(const void* data, uint64_t bytes, uint64_t* hash) {
-  if ((data == nullptr && bytes > 0) || hash == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
-  const auto* first = static_cast<const uint8_t*>(data);
-  uint64_t sum = 0;
-  auto words = std::make_unique<Words>();
-  for (uint64_t i = 0; i < cinch::format::BlockCount(bytes); ++i) {
-    const uint32_t length = cinch::format::BlockLength(bytes, i);
-    words->fill(0);
-    LoadWords(first + i * cinch::format::kBlockBytes, length, *words);
-    sum += HashWords(*words, length, i);
-  }
-  *hash = sum;
-  return CINCH_OK;
+  return Guarded([&]() -> Status {
+    if ((data == nullptr && bytes > 0) || hash == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+    const auto* first = static_cast<const uint8_t*>(data);
+    uint64_t sum = 0;
+    auto words = std::make_unique<Words>();
+    for (uint64_t i = 0; i < cinch::format::BlockCount(bytes); ++i) {
+      const uint32_t length = cinch::format::BlockLength(bytes, i);
+      words->fill(0);
+      LoadWords(first + i * cinch::format::kBlockBytes, length, *words);
+      sum += HashWords(*words, length, i);
+    }
+    *hash = sum;
+    return CINCH_OK;
+  });
 }
 
 cinch_status cinch_patch_create(const void* base, const void* data, uint64_t bytes, void* patch,
                                 uint64_t capacity_bytes, uint64_t* patch_bytes) {
-  if (((base == nullptr || data == nullptr) && bytes > 0) || patch == nullptr ||
-      patch_bytes == nullptr) {
-    return CINCH_ERROR_INVALID_ARGUMENT;
-  }
-  *patch_bytes = 0;
-  if (bytes > CINCH_MAX_FRAME_INPUT_BYTES) return CINCH_ERROR_TOO_LARGE;
-  return Create(static_cast<const uint8_t*>(base), static_cast<const uint8_t*>(data), bytes,
-                static_cast<uint8_t*>(patch), capacity_bytes, *patch_bytes);
+  return Guarded([&]() -> Status {
+    if (((base == nullptr || data == nullptr) && bytes > 0) || patch == nullptr ||
+        patch_bytes == nullptr) {
+      return CINCH_ERROR_INVALID_ARGUMENT;
+    }
+    *patch_bytes = 0;
+    if (bytes > CINCH_MAX_FRAME_INPUT_BYTES) return CINCH_ERROR_TOO_LARGE;
+    return Create(static_cast<const uint8_t*>(base), static_cast<const uint8_t*>(data), bytes,
+                  static_cast<uint8_t*>(patch), capacity_bytes, *patch_bytes);
+  });
 }
 
 cinch_status cinch_patch_get_info(const void* patch, uint64_t patch_bytes, cinch_patch_info* info) {
-  if (patch == nullptr || info == nullptr || info->struct_size != sizeof(*info)) {
-    return CINCH_ERROR_INVALID_ARGUMENT;
-  }
-  cinch::format::PatchHeader header;
-  const Status status = ReadPatchHeader(static_cast<const uint8_t*>(patch), patch_bytes, header);
-  // The header alone is enough to be asked for.
-  if (status != CINCH_OK &&
-      !(status == CINCH_ERROR_FRAME_TRUNCATED && patch_bytes >= sizeof(header))) {
-    return status;
-  }
-  info->original_bytes = header.original_bytes;
-  info->patch_bytes = cinch::format::PayloadOffset(header.block_count) + header.payload_bytes;
-  info->base_hash = header.base_hash;
-  info->result_hash = header.result_hash;
-  return CINCH_OK;
+  return Guarded([&]() -> Status {
+    if (patch == nullptr || info == nullptr || info->struct_size != sizeof(*info)) {
+      return CINCH_ERROR_INVALID_ARGUMENT;
+    }
+    cinch::format::PatchHeader header;
+    const Status status = ReadPatchHeader(static_cast<const uint8_t*>(patch), patch_bytes, header);
+    // The header alone is enough to be asked for.
+    if (status != CINCH_OK &&
+        !(status == CINCH_ERROR_FRAME_TRUNCATED && patch_bytes >= sizeof(header))) {
+      return status;
+    }
+    info->original_bytes = header.original_bytes;
+    info->patch_bytes = cinch::format::PayloadOffset(header.block_count) + header.payload_bytes;
+    info->base_hash = header.base_hash;
+    info->result_hash = header.result_hash;
+    return CINCH_OK;
+  });
 }
 
 cinch_status cinch_patch_apply(const void* base, uint64_t base_hash, const void* patch,
                                uint64_t patch_bytes, void* data, uint64_t bytes) {
-  if (((base == nullptr || data == nullptr) && bytes > 0) || patch == nullptr) {
-    return CINCH_ERROR_INVALID_ARGUMENT;
-  }
-  cinch::format::PatchHeader header;
-  CINCH_RETURN_IF_ERROR(ReadPatchHeader(static_cast<const uint8_t*>(patch), patch_bytes, header));
-  if (header.original_bytes != bytes || header.base_hash != base_hash) {
-    return CINCH_ERROR_FRAME_BASE_MISSING;
-  }
-  return Apply(static_cast<const uint8_t*>(base), static_cast<const uint8_t*>(patch), header,
-               static_cast<uint8_t*>(data));
+  return Guarded([&]() -> Status {
+    if (((base == nullptr || data == nullptr) && bytes > 0) || patch == nullptr) {
+      return CINCH_ERROR_INVALID_ARGUMENT;
+    }
+    cinch::format::PatchHeader header;
+    CINCH_RETURN_IF_ERROR(ReadPatchHeader(static_cast<const uint8_t*>(patch), patch_bytes, header));
+    if (header.original_bytes != bytes || header.base_hash != base_hash) {
+      return CINCH_ERROR_FRAME_BASE_MISSING;
+    }
+    return Apply(static_cast<const uint8_t*>(base), static_cast<const uint8_t*>(patch), header,
+                 static_cast<uint8_t*>(data));
+  });
 }

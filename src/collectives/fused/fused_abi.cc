@@ -3,13 +3,14 @@
 #include "cinch/fused.h"
 
 #include <memory>
-#include <new>
 
+#include "base/guarded.h"
 #include "base/status.h"
 #include "collectives/fused/communicator.h"
 
 namespace {
 
+using cinch::Guarded;
 using cinch::Status;
 
 using cinch::fused::Communicator;
@@ -88,74 +89,91 @@ void cinch_fused_options_init(cinch_fused_options* options) {
 }
 
 cinch_status cinch_fused_create(const cinch_fused_options* options, cinch_fused** fused) {
-  if (options == nullptr || fused == nullptr || options->struct_size != sizeof *options) {
-    return CINCH_ERROR_INVALID_ARGUMENT;
-  }
-  *fused = nullptr;
-  try {
+  return Guarded([&]() -> Status {
+    if (options == nullptr || fused == nullptr || options->struct_size != sizeof *options) {
+      return CINCH_ERROR_INVALID_ARGUMENT;
+    }
+    *fused = nullptr;
     return Create(*options, fused);
-  } catch (const std::bad_alloc&) {
-    return CINCH_ERROR_OUT_OF_MEMORY;
-  }
+  });
 }
 
-void cinch_fused_destroy(cinch_fused* fused) { delete From(fused); }
+void cinch_fused_destroy(cinch_fused* fused) {
+  Guarded([&] { delete From(fused); });
+}
 
 void cinch_fused_abort(cinch_fused* fused) {
-  if (fused != nullptr) From(fused)->Abort();
+  Guarded([&] {
+    if (fused != nullptr) From(fused)->Abort();
+  });
 }
 
 cinch_status cinch_fused_check(cinch_fused* fused, cinch_fused_report* report) {
-  if (report != nullptr && report->struct_size != sizeof *report) {
-    return CINCH_ERROR_INVALID_ARGUMENT;
-  }
-  if (fused == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
-  Report own{};
-  const Status status = From(fused)->Check(&own);
-  if (report != nullptr) FillReport(own, status, report);
-  return status;
+  return Guarded([&]() -> Status {
+    if (report != nullptr && report->struct_size != sizeof *report) {
+      return CINCH_ERROR_INVALID_ARGUMENT;
+    }
+    if (fused == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+    Report own{};
+    const Status status = From(fused)->Check(&own);
+    if (report != nullptr) FillReport(own, status, report);
+    return status;
+  });
 }
 
 cinch_status cinch_fused_all_gather(cinch_fused* fused, const void* send, void* receive,
                                     uint64_t bytes, cinch_dtype dtype, void* stream) {
-  return CINCH_FUSED_CALL(fused, AllGather(send, receive, bytes, dtype, From(stream)));
+  return Guarded([&] {
+    return CINCH_FUSED_CALL(fused, AllGather(send, receive, bytes, dtype, From(stream)));
+  });
 }
 
 cinch_status cinch_fused_broadcast(cinch_fused* fused, void* buffer, uint64_t bytes, uint32_t root,
                                    cinch_dtype dtype, void* stream) {
-  return CINCH_FUSED_CALL(fused, Broadcast(buffer, bytes, root, dtype, From(stream)));
+  return Guarded(
+      [&] { return CINCH_FUSED_CALL(fused, Broadcast(buffer, bytes, root, dtype, From(stream))); });
 }
 
 cinch_status cinch_fused_all_to_all(cinch_fused* fused, const void* send, void* receive,
                                     uint64_t bytes, cinch_dtype dtype, void* stream) {
-  if (fused == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
-  return AllToAll(From(fused), send, receive, bytes, dtype, From(stream));
+  return Guarded([&]() -> Status {
+    if (fused == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+    return AllToAll(From(fused), send, receive, bytes, dtype, From(stream));
+  });
 }
 
 cinch_status cinch_fused_exchange(cinch_fused* fused, const cinch_fused_part* parts,
                                   cinch_dtype dtype, void* stream) {
-  if (fused == nullptr || parts == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
-  return Exchange(From(fused), parts, dtype, From(stream));
+  return Guarded([&]() -> Status {
+    if (fused == nullptr || parts == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+    return Exchange(From(fused), parts, dtype, From(stream));
+  });
 }
 
 cinch_status cinch_fused_send(cinch_fused* fused, const void* send, uint64_t bytes, uint32_t peer,
                               cinch_dtype dtype, void* stream) {
-  return CINCH_FUSED_CALL(fused, Send(send, bytes, peer, dtype, From(stream)));
+  return Guarded(
+      [&] { return CINCH_FUSED_CALL(fused, Send(send, bytes, peer, dtype, From(stream))); });
 }
 
 cinch_status cinch_fused_receive(cinch_fused* fused, void* receive, uint64_t bytes, uint32_t peer,
                                  cinch_dtype dtype, void* stream) {
-  return CINCH_FUSED_CALL(fused, Receive(receive, bytes, peer, dtype, From(stream)));
+  return Guarded(
+      [&] { return CINCH_FUSED_CALL(fused, Receive(receive, bytes, peer, dtype, From(stream))); });
 }
 
 cinch_status cinch_fused_reduce_scatter(cinch_fused* fused, const void* send, void* receive,
                                         uint64_t elements, cinch_dtype dtype, void* stream) {
-  return CINCH_FUSED_CALL(fused, ReduceScatter(send, receive, elements, dtype, From(stream)));
+  return Guarded([&] {
+    return CINCH_FUSED_CALL(fused, ReduceScatter(send, receive, elements, dtype, From(stream)));
+  });
 }
 
 cinch_status cinch_fused_all_reduce(cinch_fused* fused, const void* send, void* receive,
                                     uint64_t elements, cinch_dtype dtype, void* stream) {
-  return CINCH_FUSED_CALL(fused, AllReduce(send, receive, elements, dtype, From(stream)));
+  return Guarded([&] {
+    return CINCH_FUSED_CALL(fused, AllReduce(send, receive, elements, dtype, From(stream)));
+  });
 }
 
 }  // extern "C"

@@ -2,16 +2,17 @@
 // The functions that carry NCCL's own names. Signatures are those of nccl.h; the opaque types and
 // enumerations are passed as what they are on the wire of the ABI.
 // NOLINTBEGIN(readability-identifier-naming)
-#include <cstring>
-
+#include "base/guarded.h"
 #include "nccl/interposer/real_library.h"
 #include "nccl/interposer/shim.h"
 
 namespace {
 
 using cinch::collectives::Kind;
+using cinch::collectives::kNcclInternalError;
 using cinch::collectives::kNcclInvalidUsage;
 using cinch::collectives::kNcclSuccess;
+using cinch::collectives::kNcclSystemError;
 using cinch::collectives::NcclComm;
 using cinch::collectives::NcclResult;
 using cinch::collectives::Operation;
@@ -23,6 +24,18 @@ struct UniqueId {
   char internal[128];
 };
 
+/// cinch::Guarded in NCCL's terms.
+template <typename Call>
+NcclResult GuardedNccl(Call&& call) {
+  NcclResult result = kNcclSuccess;
+  const cinch::Status status = cinch::Guarded([&] {
+    result = call();
+    return CINCH_OK;
+  });
+  if (status == CINCH_OK) return result;
+  return status == CINCH_ERROR_OUT_OF_MEMORY ? kNcclSystemError : kNcclInternalError;
+}
+
 /// Calls the real function of that name.
 template <typename... Arguments>
 NcclResult CallReal(const char* name, Arguments... arguments) {
@@ -30,9 +43,17 @@ NcclResult CallReal(const char* name, Arguments... arguments) {
   return function == nullptr ? kNcclInvalidUsage : function(arguments...);
 }
 
-NcclResult CallData(NcclComm comm, const Operation& operation) {
-  if (TheRealLibrary().handle == nullptr) return kNcclInvalidUsage;
-  return Shim::Get().Call(comm, operation);
+NcclResult GuardedData(NcclComm comm, const Operation& operation) {
+  return GuardedNccl([&] {
+    if (TheRealLibrary().handle == nullptr) return kNcclInvalidUsage;
+    return Shim::Get().Call(comm, operation);
+  });
+}
+
+/// Takes over communicators that a call has made; non-blocking ones are left alone.
+void Adopt(NcclResult result, std::vector<NcclComm*> comms, const void* config) {
+  if (result != kNcclSuccess || !cinch::nccl::IsBlocking(config)) return;
+  Shim::Get().AfterInit(result, std::move(comms));
 }
 
 NcclResult NoLibrary() { return kNcclInvalidUsage; }
@@ -43,7 +64,8 @@ NcclResult NoLibrary() { return kNcclInvalidUsage; }
 
 /// Called by the trampolines: the address that `name` is to jump to from now on.
 extern "C" void* cinch_interposer_find(void** slot, const char* name) {
-  void* function = FindRealFunction(name);
+  void* function =
+      cinch::GuardedOr(static_cast<void*>(nullptr), [=] { return FindRealFunction(name); });
   // Not kept: every function returns a status or something that a caller of nothing ignores.
   if (function == nullptr) return reinterpret_cast<void*>(&NoLibrary);
   __atomic_store_n(slot, function, __ATOMIC_RELEASE);
@@ -52,30 +74,35 @@ extern "C" void* cinch_interposer_find(void** slot, const char* name) {
 
 /// For `cinch nccl-check`: what this library is and which NCCL it uses, as text.
 CINCH_NCCL_API const char* cinch_interposer_library() {
-  const auto& library = TheRealLibrary();
-  return library.handle != nullptr ? library.path.c_str() : "";
+  return cinch::GuardedOr("", [] {
+    const auto& library = TheRealLibrary();
+    return library.handle != nullptr ? library.path.c_str() : "";
+  });
 }
-CINCH_NCCL_API const char* cinch_interposer_error() { return TheRealLibrary().error.c_str(); }
+CINCH_NCCL_API const char* cinch_interposer_error() {
+  return cinch::GuardedOr("out of memory", [] { return TheRealLibrary().error.c_str(); });
+}
 
 CINCH_NCCL_API NcclResult ncclAllGather(const void* send, void* receive, size_t count, int dtype,
                                         NcclComm comm, void* stream) {
-  return CallData(comm, {Kind::kAllGather, nullptr, send, receive, count, dtype, 0, 0, stream});
+  return GuardedData(comm, {Kind::kAllGather, nullptr, send, receive, count, dtype, 0, 0, stream});
 }
 
 CINCH_NCCL_API NcclResult ncclAllReduce(const void* send, void* receive, size_t count, int dtype,
                                         int reduction, NcclComm comm, void* stream) {
-  return CallData(comm,
-                  {Kind::kAllReduce, nullptr, send, receive, count, dtype, reduction, 0, stream});
+  return GuardedData(
+      comm, {Kind::kAllReduce, nullptr, send, receive, count, dtype, reduction, 0, stream});
 }
 
 CINCH_NCCL_API NcclResult ncclAlltoAll(const void* send, void* receive, size_t count, int dtype,
                                        NcclComm comm, void* stream) {
-  return CallData(comm, {Kind::kAllToAll, nullptr, send, receive, count, dtype, 0, 0, stream});
+  return GuardedData(comm, {Kind::kAllToAll, nullptr, send, receive, count, dtype, 0, 0, stream});
 }
 
 CINCH_NCCL_API NcclResult ncclBroadcast(const void* send, void* receive, size_t count, int dtype,
                                         int root, NcclComm comm, void* stream) {
-  return CallData(comm, {Kind::kBroadcast, nullptr, send, receive, count, dtype, 0, root, stream});
+  return GuardedData(comm,
+                     {Kind::kBroadcast, nullptr, send, receive, count, dtype, 0, root, stream});
 }
 
 CINCH_NCCL_API NcclResult ncclBcast(void* buffer, size_t count, int dtype, int root, NcclComm comm,
@@ -85,124 +112,141 @@ CINCH_NCCL_API NcclResult ncclBcast(void* buffer, size_t count, int dtype, int r
 
 CINCH_NCCL_API NcclResult ncclGather(const void* send, void* receive, size_t count, int dtype,
                                      int root, NcclComm comm, void* stream) {
-  return CallData(comm, {Kind::kGather, nullptr, send, receive, count, dtype, 0, root, stream});
+  return GuardedData(comm, {Kind::kGather, nullptr, send, receive, count, dtype, 0, root, stream});
 }
 
 CINCH_NCCL_API NcclResult ncclScatter(const void* send, void* receive, size_t count, int dtype,
                                       int root, NcclComm comm, void* stream) {
-  return CallData(comm, {Kind::kScatter, nullptr, send, receive, count, dtype, 0, root, stream});
+  return GuardedData(comm, {Kind::kScatter, nullptr, send, receive, count, dtype, 0, root, stream});
 }
 
 CINCH_NCCL_API NcclResult ncclReduce(const void* send, void* receive, size_t count, int dtype,
                                      int reduction, int root, NcclComm comm, void* stream) {
-  return CallData(comm,
-                  {Kind::kReduce, nullptr, send, receive, count, dtype, reduction, root, stream});
+  return GuardedData(
+      comm, {Kind::kReduce, nullptr, send, receive, count, dtype, reduction, root, stream});
 }
 
 CINCH_NCCL_API NcclResult ncclReduceScatter(const void* send, void* receive, size_t count,
                                             int dtype, int reduction, NcclComm comm, void* stream) {
-  return CallData(
+  return GuardedData(
       comm, {Kind::kReduceScatter, nullptr, send, receive, count, dtype, reduction, 0, stream});
 }
 
 CINCH_NCCL_API NcclResult ncclSend(const void* buffer, size_t count, int dtype, int peer,
                                    NcclComm comm, void* stream) {
-  return CallData(comm, {Kind::kSend, nullptr, buffer, nullptr, count, dtype, 0, peer, stream});
+  return GuardedData(comm, {Kind::kSend, nullptr, buffer, nullptr, count, dtype, 0, peer, stream});
 }
 
 CINCH_NCCL_API NcclResult ncclRecv(void* buffer, size_t count, int dtype, int peer, NcclComm comm,
                                    void* stream) {
-  return CallData(comm, {Kind::kReceive, nullptr, nullptr, buffer, count, dtype, 0, peer, stream});
+  return GuardedData(comm,
+                     {Kind::kReceive, nullptr, nullptr, buffer, count, dtype, 0, peer, stream});
 }
 
 CINCH_NCCL_API NcclResult ncclGroupStart() {
-  if (TheRealLibrary().handle == nullptr) return kNcclInvalidUsage;
-  return Shim::Get().GroupStart();
+  return GuardedNccl([] {
+    return TheRealLibrary().handle == nullptr ? kNcclInvalidUsage : Shim::Get().GroupStart();
+  });
 }
 
 CINCH_NCCL_API NcclResult ncclGroupEnd() {
-  if (TheRealLibrary().handle == nullptr) return kNcclInvalidUsage;
-  return Shim::Get().GroupEnd();
+  return GuardedNccl([] {
+    return TheRealLibrary().handle == nullptr ? kNcclInvalidUsage : Shim::Get().GroupEnd();
+  });
 }
 
 CINCH_NCCL_API NcclResult ncclGroupSimulateEnd(void* info) {
-  if (TheRealLibrary().handle == nullptr) return kNcclInvalidUsage;
-  Shim::Get().FlushGroup();
-  return CallReal("ncclGroupSimulateEnd", info);
+  return GuardedNccl([=] {
+    if (TheRealLibrary().handle == nullptr) return kNcclInvalidUsage;
+    Shim::Get().FlushGroup();
+    return CallReal("ncclGroupSimulateEnd", info);
+  });
 }
 
 CINCH_NCCL_API NcclResult ncclCommInitRank(NcclComm* comm, int ranks, UniqueId id, int rank) {
-  const NcclResult result = CallReal("ncclCommInitRank", comm, ranks, id, rank);
-  if (result == kNcclSuccess) Shim::Get().AfterInit(result, {comm});
-  return result;
+  return GuardedNccl([=] {
+    const NcclResult result = CallReal("ncclCommInitRank", comm, ranks, id, rank);
+    Adopt(result, {comm}, nullptr);
+    return result;
+  });
 }
 
 CINCH_NCCL_API NcclResult ncclCommInitRankConfig(NcclComm* comm, int ranks, UniqueId id, int rank,
                                                  void* config) {
-  const NcclResult result = CallReal("ncclCommInitRankConfig", comm, ranks, id, rank, config);
-  if (result == kNcclSuccess && cinch::nccl::IsBlocking(config)) {
-    Shim::Get().AfterInit(result, {comm});
-  }
-  return result;
+  return GuardedNccl([=] {
+    const NcclResult result = CallReal("ncclCommInitRankConfig", comm, ranks, id, rank, config);
+    Adopt(result, {comm}, config);
+    return result;
+  });
 }
 
 CINCH_NCCL_API NcclResult ncclCommInitRankScalable(NcclComm* comm, int ranks, int rank,
                                                    int id_count, void* ids, void* config) {
-  const NcclResult result =
-      CallReal("ncclCommInitRankScalable", comm, ranks, rank, id_count, ids, config);
-  if (result == kNcclSuccess && cinch::nccl::IsBlocking(config)) {
-    Shim::Get().AfterInit(result, {comm});
-  }
-  return result;
+  return GuardedNccl([=] {
+    const NcclResult result =
+        CallReal("ncclCommInitRankScalable", comm, ranks, rank, id_count, ids, config);
+    Adopt(result, {comm}, config);
+    return result;
+  });
 }
 
 CINCH_NCCL_API NcclResult ncclCommInitAll(NcclComm* comms, int count, const int* devices) {
-  const NcclResult result = CallReal("ncclCommInitAll", comms, count, devices);
-  if (result != kNcclSuccess) return result;
-  std::vector<NcclComm*> made(static_cast<size_t>(count));
-  for (int i = 0; i < count; ++i) made[static_cast<size_t>(i)] = comms + i;
-  Shim::Get().AfterInit(result, made);
-  return result;
+  return GuardedNccl([=] {
+    const NcclResult result = CallReal("ncclCommInitAll", comms, count, devices);
+    if (result != kNcclSuccess) return result;
+    std::vector<NcclComm*> made(static_cast<size_t>(count));
+    for (int i = 0; i < count; ++i) made[static_cast<size_t>(i)] = comms + i;
+    Adopt(result, std::move(made), nullptr);
+    return result;
+  });
 }
 
 CINCH_NCCL_API NcclResult ncclCommSplit(NcclComm parent, int color, int key, NcclComm* child,
                                         void* config) {
-  const NcclResult result = CallReal("ncclCommSplit", parent, color, key, child, config);
-  if (result == kNcclSuccess && Shim::Get().IsKnown(parent) && cinch::nccl::IsBlocking(config)) {
-    Shim::Get().AfterInit(result, {child});
-  }
-  return result;
+  return GuardedNccl([=] {
+    const NcclResult result = CallReal("ncclCommSplit", parent, color, key, child, config);
+    if (result == kNcclSuccess && Shim::Get().IsKnown(parent)) Adopt(result, {child}, config);
+    return result;
+  });
 }
 
 CINCH_NCCL_API NcclResult ncclCommShrink(NcclComm parent, int* excluded, int excluded_count,
                                          NcclComm* child, void* config, int flags) {
-  const NcclResult result =
-      CallReal("ncclCommShrink", parent, excluded, excluded_count, child, config, flags);
-  if (result == kNcclSuccess && Shim::Get().IsKnown(parent) && cinch::nccl::IsBlocking(config)) {
-    Shim::Get().AfterInit(result, {child});
-  }
-  return result;
+  return GuardedNccl([=] {
+    const NcclResult result =
+        CallReal("ncclCommShrink", parent, excluded, excluded_count, child, config, flags);
+    if (result == kNcclSuccess && Shim::Get().IsKnown(parent)) Adopt(result, {child}, config);
+    return result;
+  });
 }
 
 CINCH_NCCL_API NcclResult ncclCommFinalize(NcclComm comm) {
-  Shim::Get().BeforeFinalize(comm);
-  return CallReal("ncclCommFinalize", comm);
+  return GuardedNccl([=] {
+    Shim::Get().BeforeFinalize(comm);
+    return CallReal("ncclCommFinalize", comm);
+  });
 }
 
 CINCH_NCCL_API NcclResult ncclCommDestroy(NcclComm comm) {
-  Shim::Get().BeforeDestroy(comm);
-  return CallReal("ncclCommDestroy", comm);
+  return GuardedNccl([=] {
+    Shim::Get().BeforeDestroy(comm);
+    return CallReal("ncclCommDestroy", comm);
+  });
 }
 
 CINCH_NCCL_API NcclResult ncclCommAbort(NcclComm comm) {
-  Shim::Get().BeforeAbort(comm);
-  return CallReal("ncclCommAbort", comm);
+  return GuardedNccl([=] {
+    Shim::Get().BeforeAbort(comm);
+    return CallReal("ncclCommAbort", comm);
+  });
 }
 
 CINCH_NCCL_API NcclResult ncclCommGetAsyncError(NcclComm comm, NcclResult* error) {
-  const NcclResult result = CallReal("ncclCommGetAsyncError", comm, error);
-  if (result != kNcclSuccess || error == nullptr || *error != kNcclSuccess) return result;
-  *error = Shim::Get().AsyncError(comm);
-  return result;
+  return GuardedNccl([=] {
+    const NcclResult result = CallReal("ncclCommGetAsyncError", comm, error);
+    if (result != kNcclSuccess || error == nullptr || *error != kNcclSuccess) return result;
+    *error = Shim::Get().AsyncError(comm);
+    return result;
+  });
 }
 // NOLINTEND(readability-identifier-naming)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/guarded.h"
 #include "base/status.h"
 #include "cinch/cuda.h"
 #include "codec/gpu/dispatch/device.cuh"
@@ -115,53 +116,59 @@ Status RunBatch(Call call) {
 }  // namespace cinch::codec::gpu
 
 using namespace cinch::codec::gpu;
+using cinch::Guarded;
+using cinch::Status;
 
 extern "C" {
 
 cinch_status cinch_cuda_scratch_init(const cinch_cuda_scratch* scratch, void* stream) {
-  Scratch layout;
-  uint64_t bytes = 0;
-  CINCH_RETURN_IF_ERROR(OpenScratch(scratch, &layout, &bytes));
-  const StreamDevice device(static_cast<cudaStream_t>(stream));
-  CINCH_RETURN_IF_ERROR(device.status());
-  DeviceCapacity capacity;
-  CINCH_RETURN_IF_ERROR(PrepareDevice(device.device(), &capacity));
-  return StatusOf(LaunchPrepareScratch(layout, bytes, static_cast<cudaStream_t>(stream)));
+  return Guarded([&]() -> Status {
+    Scratch layout;
+    uint64_t bytes = 0;
+    CINCH_RETURN_IF_ERROR(OpenScratch(scratch, &layout, &bytes));
+    const StreamDevice device(static_cast<cudaStream_t>(stream));
+    CINCH_RETURN_IF_ERROR(device.status());
+    DeviceCapacity capacity;
+    CINCH_RETURN_IF_ERROR(PrepareDevice(device.device(), &capacity));
+    return StatusOf(LaunchPrepareScratch(layout, bytes, static_cast<cudaStream_t>(stream)));
+  });
 }
 
 cinch_status cinch_cuda_compress_batch(const cinch_cuda_options* options,
                                        const cinch_cuda_item* items, uint64_t item_count,
                                        cinch_cuda_result* results,
                                        const cinch_cuda_scratch* scratch) {
-  return RunBatch({true, options, items, item_count, results, scratch});
+  return Guarded([&] { return RunBatch({true, options, items, item_count, results, scratch}); });
 }
 
 cinch_status cinch_cuda_decompress_batch(const cinch_cuda_options* options,
                                          const cinch_cuda_item* items, uint64_t item_count,
                                          cinch_cuda_result* results,
                                          const cinch_cuda_scratch* scratch) {
-  return RunBatch({false, options, items, item_count, results, scratch});
+  return Guarded([&] { return RunBatch({false, options, items, item_count, results, scratch}); });
 }
 
 cinch_status cinch_cuda_content_hash(void* stream_handle, const void* bytes, uint64_t size_bytes,
                                      uint64_t* content_hash) {
-  if (content_hash == nullptr || !IsAligned(content_hash, alignof(uint64_t)) ||
-      (bytes == nullptr && size_bytes != 0)) {
-    return CINCH_ERROR_INVALID_ARGUMENT;
-  }
-  if (size_bytes > CINCH_MAX_FRAME_INPUT_BYTES) return CINCH_ERROR_TOO_LARGE;
-  auto* stream = static_cast<cudaStream_t>(stream_handle);
-  const StreamDevice device(stream);
-  CINCH_RETURN_IF_ERROR(device.status());
-  DeviceCapacity capacity;
-  CINCH_RETURN_IF_ERROR(PrepareDevice(device.device(), &capacity));
-  CINCH_RETURN_IF_ERROR(StatusOf(cudaMemsetAsync(content_hash, 0, sizeof *content_hash, stream)));
-  if (size_bytes == 0) return CINCH_OK;
-  const uint64_t blocks = cinch::format::BlockCount(size_bytes);
-  const auto ctas =
-      static_cast<uint32_t>(std::min<uint64_t>(blocks, uint64_t{4} * capacity.encode_ctas));
-  return StatusOf(LaunchContentHash(static_cast<const uint8_t*>(bytes), size_bytes, content_hash,
-                                    ctas, stream));
+  return Guarded([&]() -> Status {
+    if (content_hash == nullptr || !IsAligned(content_hash, alignof(uint64_t)) ||
+        (bytes == nullptr && size_bytes != 0)) {
+      return CINCH_ERROR_INVALID_ARGUMENT;
+    }
+    if (size_bytes > CINCH_MAX_FRAME_INPUT_BYTES) return CINCH_ERROR_TOO_LARGE;
+    auto* stream = static_cast<cudaStream_t>(stream_handle);
+    const StreamDevice device(stream);
+    CINCH_RETURN_IF_ERROR(device.status());
+    DeviceCapacity capacity;
+    CINCH_RETURN_IF_ERROR(PrepareDevice(device.device(), &capacity));
+    CINCH_RETURN_IF_ERROR(StatusOf(cudaMemsetAsync(content_hash, 0, sizeof *content_hash, stream)));
+    if (size_bytes == 0) return CINCH_OK;
+    const uint64_t blocks = cinch::format::BlockCount(size_bytes);
+    const auto ctas =
+        static_cast<uint32_t>(std::min<uint64_t>(blocks, uint64_t{4} * capacity.encode_ctas));
+    return StatusOf(LaunchContentHash(static_cast<const uint8_t*>(bytes), size_bytes, content_hash,
+                                      ctas, stream));
+  });
 }
 
 }  // extern "C"

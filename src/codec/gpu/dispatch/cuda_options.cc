@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of cinch/cuda.h that need no device, and what builds without CUDA say to the rest.
+#include "base/guarded.h"
 #include "cinch/cuda.h"
 #include "codec/gpu/dispatch/options.h"
 #include "codec/gpu/kernels/batch.cuh"
+
+using cinch::Guarded;
+using cinch::GuardedOr;
+using cinch::Status;
 
 namespace {
 
@@ -21,10 +26,12 @@ void cinch_cuda_options_init(cinch_cuda_options* options) {
 }
 
 uint64_t cinch_cuda_scratch_bytes(uint64_t max_items, uint64_t max_input_bytes) {
-  if (max_items == 0 || max_items > kMaxItems || max_input_bytes > kMaxInputBytes) return 0;
-  cinch::codec::gpu::Scratch scratch;
-  return cinch::codec::gpu::LayOutScratch(
-      nullptr, max_items, cinch::codec::gpu::MaxUnits(max_items, max_input_bytes), &scratch);
+  return GuardedOr(uint64_t{0}, [&]() -> uint64_t {
+    if (max_items == 0 || max_items > kMaxItems || max_input_bytes > kMaxInputBytes) return 0;
+    cinch::codec::gpu::Scratch scratch;
+    return cinch::codec::gpu::LayOutScratch(
+        nullptr, max_items, cinch::codec::gpu::MaxUnits(max_items, max_input_bytes), &scratch);
+  });
 }
 
 #if !CINCH_HAVE_CUDA
@@ -56,20 +63,24 @@ cinch_status cinch_cuda_content_hash(void*, const void*, uint64_t, uint64_t*) {
 
 cinch_status cinch_cuda_compress(const cinch_cuda_options* options, const cinch_cuda_item* item,
                                  cinch_cuda_result* result, const cinch_cuda_scratch* scratch) {
-  cinch_cuda_options single;
-  const cinch_status status = cinch::codec::gpu::ReadOptions(options, &single);
-  if (status != CINCH_OK) return status;
-  single.items_on_host = 1;
-  return cinch_cuda_compress_batch(&single, item, 1, result, scratch);
+  return Guarded([&]() -> Status {
+    cinch_cuda_options single;
+    const cinch_status status = cinch::codec::gpu::ReadOptions(options, &single);
+    if (status != CINCH_OK) return status;
+    single.items_on_host = 1;
+    return cinch_cuda_compress_batch(&single, item, 1, result, scratch);
+  });
 }
 
 cinch_status cinch_cuda_decompress(const cinch_cuda_options* options, const cinch_cuda_item* item,
                                    cinch_cuda_result* result, const cinch_cuda_scratch* scratch) {
-  cinch_cuda_options single;
-  const cinch_status status = cinch::codec::gpu::ReadOptions(options, &single);
-  if (status != CINCH_OK) return status;
-  single.items_on_host = 1;
-  return cinch_cuda_decompress_batch(&single, item, 1, result, scratch);
+  return Guarded([&]() -> Status {
+    cinch_cuda_options single;
+    const cinch_status status = cinch::codec::gpu::ReadOptions(options, &single);
+    if (status != CINCH_OK) return status;
+    single.items_on_host = 1;
+    return cinch_cuda_decompress_batch(&single, item, 1, result, scratch);
+  });
 }
 
 }  // extern "C"

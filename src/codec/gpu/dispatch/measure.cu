@@ -6,6 +6,7 @@
 #include <new>
 #include <vector>
 
+#include "base/guarded.h"
 #include "base/status.h"
 #include "cinch/cuda.h"
 #include "codec/gpu/dispatch/device.cuh"
@@ -236,16 +237,14 @@ extern "C" cinch_status cinch_cuda_measure(const cinch_cuda_options* options, ci
                                            const void* input, uint64_t input_bytes,
                                            uint64_t item_bytes, uint32_t repeats,
                                            cinch_cuda_speed* speed) {
-  cinch_cuda_options own;
-  CINCH_RETURN_IF_ERROR(cinch::codec::gpu::ReadOptions(options, &own));
-  if (input == nullptr || input_bytes == 0 || input_bytes > CINCH_MAX_FRAME_INPUT_BYTES ||
-      repeats == 0 || speed == nullptr || speed->struct_size != sizeof *speed) {
-    return CINCH_ERROR_INVALID_ARGUMENT;
-  }
-  try {
+  return cinch::Guarded([&]() -> cinch::Status {
+    cinch_cuda_options own;
+    CINCH_RETURN_IF_ERROR(cinch::codec::gpu::ReadOptions(options, &own));
+    if (input == nullptr || input_bytes == 0 || input_bytes > CINCH_MAX_FRAME_INPUT_BYTES ||
+        repeats == 0 || speed == nullptr || speed->struct_size != sizeof *speed) {
+      return CINCH_ERROR_INVALID_ARGUMENT;
+    }
     return cinch::codec::gpu::Measure(own, dtype, input, input_bytes,
                                       item_bytes == 0 ? input_bytes : item_bytes, repeats, speed);
-  } catch (const std::bad_alloc&) {
-    return CINCH_ERROR_OUT_OF_MEMORY;
-  }
+  });
 }

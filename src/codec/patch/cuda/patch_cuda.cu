@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/guarded.h"
 #include "base/status.h"
 #include "cinch/codec.h"
 #include "codec/patch/cuda/apply_patch.cuh"
@@ -112,53 +113,62 @@ cudaError_t LaunchApply(const ApplyParameters& parameters, cudaStream_t stream) 
 }  // namespace cinch::codec::gpu
 
 using namespace cinch::codec::gpu;
+using cinch::Guarded;
+using cinch::GuardedOr;
+using cinch::Status;
 
 uint64_t cinch_cuda_patch_scratch_bytes(uint64_t original_bytes) {
-  if (original_bytes > CINCH_MAX_FRAME_INPUT_BYTES) return 0;
-  return kScratchAlignment + 8 * cinch::format::BlockCount(original_bytes);
+  return GuardedOr(uint64_t{0}, [&]() -> uint64_t {
+    if (original_bytes > CINCH_MAX_FRAME_INPUT_BYTES) return 0;
+    return kScratchAlignment + 8 * cinch::format::BlockCount(original_bytes);
+  });
 }
 
 cinch_status cinch_cuda_patch_create(const void* base, const void* data, uint64_t bytes,
                                      void* patch, uint64_t capacity_bytes,
                                      cinch_cuda_patch_result* result, void* scratch, void* stream) {
-  CINCH_RETURN_IF_ERROR(CheckCall(base, data, bytes, patch, result, scratch));
-  const uint64_t blocks = cinch::format::BlockCount(bytes);
-  if (capacity_bytes < cinch::format::PayloadOffset(blocks)) {
-    return CINCH_ERROR_DESTINATION_TOO_SMALL;
-  }
-  const MemoryDevice device(scratch);
-  CINCH_RETURN_IF_ERROR(StatusOfLaunch(device.error()));
-  CreateParameters parameters{};
-  parameters.base = static_cast<const uint8_t*>(base);
-  parameters.data = static_cast<const uint8_t*>(data);
-  parameters.bytes = bytes;
-  parameters.patch = static_cast<uint8_t*>(patch);
-  parameters.capacity_bytes = capacity_bytes;
-  parameters.result = result;
-  parameters.scratch = static_cast<PatchScratch*>(scratch);
-  parameters.states =
-      reinterpret_cast<uint64_t*>(static_cast<uint8_t*>(scratch) + kScratchAlignment);
-  parameters.block_count = static_cast<uint32_t>(blocks);
-  parameters.aligned = IsAligned16(base, data) ? 1 : 0;
-  return StatusOfLaunch(LaunchCreate(parameters, scratch, static_cast<cudaStream_t>(stream)));
+  return Guarded([&]() -> Status {
+    CINCH_RETURN_IF_ERROR(CheckCall(base, data, bytes, patch, result, scratch));
+    const uint64_t blocks = cinch::format::BlockCount(bytes);
+    if (capacity_bytes < cinch::format::PayloadOffset(blocks)) {
+      return CINCH_ERROR_DESTINATION_TOO_SMALL;
+    }
+    const MemoryDevice device(scratch);
+    CINCH_RETURN_IF_ERROR(StatusOfLaunch(device.error()));
+    CreateParameters parameters{};
+    parameters.base = static_cast<const uint8_t*>(base);
+    parameters.data = static_cast<const uint8_t*>(data);
+    parameters.bytes = bytes;
+    parameters.patch = static_cast<uint8_t*>(patch);
+    parameters.capacity_bytes = capacity_bytes;
+    parameters.result = result;
+    parameters.scratch = static_cast<PatchScratch*>(scratch);
+    parameters.states =
+        reinterpret_cast<uint64_t*>(static_cast<uint8_t*>(scratch) + kScratchAlignment);
+    parameters.block_count = static_cast<uint32_t>(blocks);
+    parameters.aligned = IsAligned16(base, data) ? 1 : 0;
+    return StatusOfLaunch(LaunchCreate(parameters, scratch, static_cast<cudaStream_t>(stream)));
+  });
 }
 
 cinch_status cinch_cuda_patch_apply(const void* base, uint64_t base_hash, const void* patch,
                                     uint64_t patch_bytes, void* data, uint64_t bytes,
                                     cinch_cuda_patch_result* result, void* scratch, void* stream) {
-  CINCH_RETURN_IF_ERROR(CheckCall(base, data, bytes, patch, result, scratch));
-  const MemoryDevice device(scratch);
-  CINCH_RETURN_IF_ERROR(StatusOfLaunch(device.error()));
-  ApplyParameters parameters{};
-  parameters.base = static_cast<const uint8_t*>(base);
-  parameters.patch = static_cast<const uint8_t*>(patch);
-  parameters.data = static_cast<uint8_t*>(data);
-  parameters.bytes = bytes;
-  parameters.patch_bytes = patch_bytes;
-  parameters.base_hash = base_hash;
-  parameters.result = result;
-  parameters.scratch = static_cast<PatchScratch*>(scratch);
-  parameters.block_count = static_cast<uint32_t>(cinch::format::BlockCount(bytes));
-  parameters.aligned = IsAligned16(base, data) ? 1 : 0;
-  return StatusOfLaunch(LaunchApply(parameters, static_cast<cudaStream_t>(stream)));
+  return Guarded([&]() -> Status {
+    CINCH_RETURN_IF_ERROR(CheckCall(base, data, bytes, patch, result, scratch));
+    const MemoryDevice device(scratch);
+    CINCH_RETURN_IF_ERROR(StatusOfLaunch(device.error()));
+    ApplyParameters parameters{};
+    parameters.base = static_cast<const uint8_t*>(base);
+    parameters.patch = static_cast<const uint8_t*>(patch);
+    parameters.data = static_cast<uint8_t*>(data);
+    parameters.bytes = bytes;
+    parameters.patch_bytes = patch_bytes;
+    parameters.base_hash = base_hash;
+    parameters.result = result;
+    parameters.scratch = static_cast<PatchScratch*>(scratch);
+    parameters.block_count = static_cast<uint32_t>(cinch::format::BlockCount(bytes));
+    parameters.aligned = IsAligned16(base, data) ? 1 : 0;
+    return StatusOfLaunch(LaunchApply(parameters, static_cast<cudaStream_t>(stream)));
+  });
 }
