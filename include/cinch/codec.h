@@ -3,8 +3,8 @@
 /// Lossless compression of tensors into self-contained frames (docs/format.md). C ABI; the C++
 /// wrapper is cinch/codec.hpp.
 ///
-/// All sizes are bytes in 64-bit integers. All pointers are host memory. Calls are synchronous:
-/// on return the output is complete and no input is referenced any longer.
+/// All sizes are bytes in 64-bit integers. All pointers are host memory, or null with 0 bytes.
+/// Calls are synchronous: on return the output is complete and no input is referenced any longer.
 #pragma once
 
 #include <stddef.h>

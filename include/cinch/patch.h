@@ -4,7 +4,8 @@
 /// section 9). Small where few elements changed, or where all changed by little. C ABI.
 ///
 /// A patch names the contents that it applies to and those that it leads to by their content hash,
-/// so that it is never applied to anything else. All functions are thread-safe.
+/// so that it is never applied to anything else. All functions are thread-safe. Pointers to 0 bytes
+/// may be null.
 #pragma once
 
 #include <stddef.h>

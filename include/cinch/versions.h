@@ -9,6 +9,7 @@
 ///
 /// Tensors are host memory or memory of one device, on each side for itself. Publish many small
 /// tensors as one: each fetch is a round trip. All functions may be called from any thread.
+/// Pointers to 0 bytes may be null.
 #pragma once
 
 #include <stddef.h>

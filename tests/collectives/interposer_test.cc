@@ -221,6 +221,26 @@ TEST_P(Interposer, RepairsFramesThatDoNotFit) {
       << rig.shim().Report();
 }
 
+TEST_P(Interposer, CallsWithoutElementsMayHaveNoBuffers) {
+  Rig rig(GetParam(), kMinBytes);
+  RunRanks(2, [](Rank& self) {
+    void* const comm = self.comm;
+    HostStream* const stream = &self.stream;
+    EXPECT_EQ(ncclAllGather(nullptr, nullptr, 0, kNcclBfloat16, comm, stream), kNcclSuccess);
+    EXPECT_EQ(ncclAllReduce(nullptr, nullptr, 0, kNcclBfloat16, kNcclSum, comm, stream),
+              kNcclSuccess);
+    EXPECT_EQ(ncclReduceScatter(nullptr, nullptr, 0, kNcclBfloat16, kNcclSum, comm, stream),
+              kNcclSuccess);
+    EXPECT_EQ(ncclBroadcast(nullptr, nullptr, 0, kNcclBfloat16, 0, comm, stream), kNcclSuccess);
+    EXPECT_EQ(ncclAlltoAll(nullptr, nullptr, 0, kNcclBfloat16, comm, stream), kNcclSuccess);
+    ASSERT_EQ(ncclGroupStart(), kNcclSuccess);
+    EXPECT_EQ(ncclSend(nullptr, 0, kNcclBfloat16, 1 - self.rank, comm, stream), kNcclSuccess);
+    EXPECT_EQ(ncclRecv(nullptr, 0, kNcclBfloat16, 1 - self.rank, comm, stream), kNcclSuccess);
+    ASSERT_EQ(ncclGroupEnd(), kNcclSuccess);
+    self.stream.Synchronize();
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Policies, Interposer,
                          ::testing::Values(PolicyMode::kAuto, PolicyMode::kCompressed),
                          [](const auto& policy) {

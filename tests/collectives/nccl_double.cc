@@ -163,8 +163,7 @@ void PutBytes(Comm* comm, int to, const void* data, uint64_t bytes) {
 
 void GetBytes(Comm* comm, int from, void* data, uint64_t bytes) {
   const Message message = comm->world->Get(from, comm->rank);
-  // Nothing comes from an aborted world.
-  if (message.empty()) return;
+  if (message.empty()) return;  // Nothing was sent, or nothing comes from an aborted world.
   std::memcpy(data, message.data(), std::min<uint64_t>(bytes, message.size()));
 }
 

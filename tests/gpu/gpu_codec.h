@@ -182,7 +182,7 @@ class BatchRunner {
     stream.Wait();
     std::vector<cinch_cuda_result> host_results(items.size());
     const Bytes bytes = results.Download();
-    std::memcpy(host_results.data(), bytes.data(), bytes.size());
+    if (!bytes.empty()) std::memcpy(host_results.data(), bytes.data(), bytes.size());
     return host_results;
   }
 

@@ -90,7 +90,9 @@ class MockBackend final : public transfer::Backend {
     const std::lock_guard lock(fabric_.mutex_);
     const auto found = fabric_.held_.find(reinterpret_cast<uintptr_t>(payload.pending));
     if (found == fabric_.held_.end()) return CINCH_ERROR_PEER_LOST;
-    std::memcpy(destination, found->second.data, found->second.bytes);
+    if (found->second.bytes > 0) {
+      std::memcpy(destination, found->second.data, found->second.bytes);
+    }
     if (fabric_.faults_.on_fetch) {
       fabric_.faults_.on_fetch(static_cast<uint8_t*>(destination), found->second.bytes);
     }

@@ -73,7 +73,8 @@ extern "C" cinch_status cinch_frame_inspect(const void* frame, uint64_t frame_by
                                             cinch_frame_info* info) {
   return cinch::Guarded([&]() -> cinch::Status {
     using cinch::codec::FrameView;
-    if (frame == nullptr || info == nullptr || info->struct_size != sizeof *info) {
+    if ((frame == nullptr && frame_bytes > 0) || info == nullptr ||
+        info->struct_size != sizeof *info) {
       return CINCH_ERROR_INVALID_ARGUMENT;
     }
     const auto* bytes = static_cast<const uint8_t*>(frame);

@@ -6,7 +6,6 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <memory>
 
 #include "base/guarded.h"
 #include "cinch/codec.h"
@@ -325,12 +324,12 @@ cinch_status cinch_patch_content_hash(const void* data, uint64_t bytes, uint64_t
     if ((data == nullptr && bytes > 0) || hash == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
     const auto* first = static_cast<const uint8_t*>(data);
     uint64_t sum = 0;
-    auto words = std::make_unique<Words>();
+    Words words;
     for (uint64_t i = 0; i < cinch::format::BlockCount(bytes); ++i) {
       const uint32_t length = cinch::format::BlockLength(bytes, i);
-      words->fill(0);
-      LoadWords(first + i * cinch::format::kBlockBytes, length, *words);
-      sum += HashWords(*words, length, i);
+      words.fill(0);
+      LoadWords(first + i * cinch::format::kBlockBytes, length, words);
+      sum += HashWords(words, length, i);
     }
     *hash = sum;
     return CINCH_OK;
@@ -340,8 +339,8 @@ cinch_status cinch_patch_content_hash(const void* data, uint64_t bytes, uint64_t
 cinch_status cinch_patch_create(const void* base, const void* data, uint64_t bytes, void* patch,
                                 uint64_t capacity_bytes, uint64_t* patch_bytes) {
   return Guarded([&]() -> Status {
-    if (((base == nullptr || data == nullptr) && bytes > 0) || patch == nullptr ||
-        patch_bytes == nullptr) {
+    if (((base == nullptr || data == nullptr) && bytes > 0) ||
+        (patch == nullptr && capacity_bytes > 0) || patch_bytes == nullptr) {
       return CINCH_ERROR_INVALID_ARGUMENT;
     }
     *patch_bytes = 0;
@@ -353,7 +352,8 @@ cinch_status cinch_patch_create(const void* base, const void* data, uint64_t byt
 
 cinch_status cinch_patch_get_info(const void* patch, uint64_t patch_bytes, cinch_patch_info* info) {
   return Guarded([&]() -> Status {
-    if (patch == nullptr || info == nullptr || info->struct_size != sizeof(*info)) {
+    if ((patch == nullptr && patch_bytes > 0) || info == nullptr ||
+        info->struct_size != sizeof(*info)) {
       return CINCH_ERROR_INVALID_ARGUMENT;
     }
     cinch::format::PatchHeader header;
@@ -374,7 +374,8 @@ cinch_status cinch_patch_get_info(const void* patch, uint64_t patch_bytes, cinch
 cinch_status cinch_patch_apply(const void* base, uint64_t base_hash, const void* patch,
                                uint64_t patch_bytes, void* data, uint64_t bytes) {
   return Guarded([&]() -> Status {
-    if (((base == nullptr || data == nullptr) && bytes > 0) || patch == nullptr) {
+    if (((base == nullptr || data == nullptr) && bytes > 0) ||
+        (patch == nullptr && patch_bytes > 0)) {
       return CINCH_ERROR_INVALID_ARGUMENT;
     }
     cinch::format::PatchHeader header;
