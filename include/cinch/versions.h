@@ -91,8 +91,8 @@ CINCH_API cinch_status cinch_subscribe(cinch_subscriber* subscriber, const char*
  *  there now. Waits until such a version is published. Kernels already enqueued on `stream` (device
  *  memory only) may still read the version before the current one.
  *  OK, INVALID_ARGUMENT (not subscribed, or other bytes), TIMEOUT (the next fetch goes on with the
- *  request), FRAME_* or FRAME_CHECKSUM (what came is wrong: the current version stays), PEER_LOST
- *  and what cinch_recv() says. */
+ *  request), FRAME_* or FRAME_CHECKSUM (what came is wrong: the current version stays), PROTOCOL
+ *  (what came is no answer to what was asked), PEER_LOST and what cinch_recv() says. */
 CINCH_API cinch_status cinch_fetch(cinch_subscriber* subscriber, const char* name, uint64_t version,
                                    void* stream, double timeout_seconds, cinch_version* fetched);
 

@@ -5,6 +5,8 @@
 #include <functional>
 #include <vector>
 
+#include "collectives/slot_check.h"
+
 namespace cinch::collectives {
 namespace {
 
@@ -79,7 +81,7 @@ bool KeyHistory::Ready(uint64_t index) {
 
 Decision KeyHistory::decision() const {
   // Pinned before anything is known: slots that hold every frame.
-  if (mode_ == PolicyMode::kCompressed && !decision_.compressed) return {true, 2 * kRatioOne};
+  if (mode_ == PolicyMode::kCompressed && !decision_.compressed) return {true, kMaxRatio};
   return decision_;
 }
 
@@ -94,6 +96,7 @@ void KeyHistory::Apply(const Pending& pending) {
     compressed = std::max(compressed, record->compressed_nanoseconds);
     used_.push_back(record);
   }
+  ratio = std::min(ratio, kMaxRatio);  // Peers say what they like: sums must not wrap around.
   while (!window_.empty() && window_.front().index + kWindow < pending.index) window_.pop_front();
   window_.push_back({pending.index, ratio});
   uint64_t cost = 0;

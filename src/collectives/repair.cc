@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "collectives/pinned_pages.h"
+#include "collectives/slot_check.h"
 
 namespace cinch::collectives {
 namespace {
@@ -15,17 +16,6 @@ constexpr int32_t kCautiousJobs = 64;
 constexpr size_t kHeadersInPage = kPinnedPageBytes / sizeof(SlotHeader);
 
 uint32_t Load(const uint32_t* word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
-
-/// Bytes of a frame that were not sent with its slot.
-uint64_t MissingBytes(const SlotHeader& header, uint64_t wire_bytes) {
-  const uint64_t sent = wire_bytes - sizeof(SlotHeader);
-  return header.frame_bytes > sent ? header.frame_bytes - sent : 0;
-}
-
-bool IsSane(const SlotHeader& header, uint64_t bytes) {
-  return header.magic == kSlotMagic && header.version == kSlotVersion &&
-         header.original_bytes == bytes && header.frame_bytes <= format::FrameBound(bytes);
-}
 
 }  // namespace
 
@@ -187,23 +177,28 @@ NcclResult Repair::PostEnds(const std::vector<uint8_t*>& frames) {
   return result != kNcclSuccess ? result : ended;
 }
 
-NcclResult Repair::ExchangeEnds() {
+NcclResult Repair::DecodeEnds(std::vector<uint8_t*>* frames) {
   Communicator& comm = *step_.comm;
-  Device& device = comm.device();
-  device.Select(comm.ordinal());
-  std::vector<uint8_t*> frames(step_.step.in.size(), nullptr);
   std::vector<WholeFrame> whole;
-  if (PlaceFrames(&frames, &whole) != CINCH_OK) return kNcclSystemError;
-  const NcclResult result = PostEnds(frames);
+  if (PlaceFrames(frames, &whole) != CINCH_OK) return kNcclSystemError;
+  const NcclResult result = PostEnds(*frames);
   if (result != kNcclSuccess) return result;
   // The same record again, with the outcome of the second attempt.
   __atomic_store_n(&step_.record->outcome_target, target_ - 1, __ATOMIC_RELEASE);
   const Status status =
-      device.DecodeWhole(comm.helper_stream(), step_.workspace, whole, step_.record);
-  for (uint8_t* frame : frames) {
-    if (frame != nullptr) device.Free(comm.helper_stream(), frame);
-  }
+      comm.device().DecodeWhole(comm.helper_stream(), step_.workspace, whole, step_.record);
   return status == CINCH_OK ? kNcclSuccess : kNcclUnhandledCudaError;
+}
+
+NcclResult Repair::ExchangeEnds() {
+  Communicator& comm = *step_.comm;
+  comm.device().Select(comm.ordinal());
+  std::vector<uint8_t*> frames(step_.step.in.size(), nullptr);
+  const NcclResult result = DecodeEnds(&frames);
+  for (uint8_t* frame : frames) {
+    if (frame != nullptr) comm.device().Free(comm.helper_stream(), frame);
+  }
+  return result;
 }
 
 }  // namespace cinch::collectives

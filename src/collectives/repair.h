@@ -36,6 +36,8 @@ class Repair {
   void Fail(NcclResult error, const char* what);
   [[nodiscard]] Status ReadHeaders();
   [[nodiscard]] NcclResult ExchangeEnds();
+  /// `frames` gets the memory that it takes, which is the caller's to free.
+  [[nodiscard]] NcclResult DecodeEnds(std::vector<uint8_t*>* frames);
   [[nodiscard]] NcclResult PostEnds(const std::vector<uint8_t*>& frames);
   [[nodiscard]] NcclResult PostPairs(const std::vector<uint8_t*>& frames);
   [[nodiscard]] NcclResult PostBroadcasts(const std::vector<uint8_t*>& frames);

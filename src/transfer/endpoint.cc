@@ -109,6 +109,10 @@ void Endpoint::OnArrival(std::span<const uint8_t> bytes, Payload payload) {
     return;
   }
   HeardPeer();
+  if (payload.pending != nullptr && payload.bytes == 0) {
+    engine_.backend().Drop(payload);  // Nobody below expects anything to fetch.
+    payload.pending = nullptr;
+  }
   Dispatch(header, payload);
   engine_.MarkDirty(shared_from_this());
 }

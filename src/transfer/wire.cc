@@ -126,6 +126,8 @@ Status ParseWireHeader(std::span<const uint8_t> bytes, uint64_t payload_bytes, W
   FieldUse use;
   if (!UseOf(header, use) || !UnusedFieldsAreZero(header, use)) return CINCH_ERROR_PROTOCOL;
   if (cinch_dtype_size(static_cast<cinch_dtype>(header.dtype)) == 0) return CINCH_ERROR_PROTOCOL;
+  constexpr uint8_t kPins = kFlagRaw | kFlagCompressed;
+  if ((header.flags & kPins) == kPins) return CINCH_ERROR_PROTOCOL;
   if (use.status && (!IsKnownStatus(header.status) || header.status > 0)) {
     return CINCH_ERROR_PROTOCOL;
   }
@@ -158,7 +160,8 @@ Status ParseWireBlocks(std::span<const uint8_t> bytes, uint64_t count, uint64_t 
     std::memcpy(&run.head, bytes.data(), sizeof(run.head));
     bytes = bytes.subspan(sizeof(run.head));
     const WireBlocks& head = run.head;
-    if (head.id_count == 0 || head.id_count > count || head.block_bytes == 0 ||
+    if (head.id_count == 0 || head.id_count > count ||
+        head.id_count > bytes.size() / sizeof(uint32_t) || head.block_bytes == 0 ||
         head.block_bytes > total_bytes / head.id_count ||
         head.block_count > kMaxMessageBytes / head.block_bytes) {
       return CINCH_ERROR_PROTOCOL;

@@ -196,10 +196,7 @@ Status Publisher::Listen(const std::shared_ptr<Client>& client) {
 void Publisher::OnRequest(const std::shared_ptr<Client>& client, cinch_status status) {
   {
     const std::lock_guard lock(mutex_);
-    const VersionRequest& request = client->request;
-    const bool valid = status == CINCH_OK && client->request_bytes == sizeof(request) &&
-                       request.magic == kVersionsMagic &&
-                       request.name[sizeof(request.name) - 1] == 0;
+    const bool valid = status == CINCH_OK && IsRequest(client->request, client->request_bytes);
     client->state = valid ? Client::State::kAsked : Client::State::kGone;
   }
   changed_.notify_all();

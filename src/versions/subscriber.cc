@@ -69,12 +69,16 @@ Status Subscriber::Fetch(const std::string& name, uint64_t wanted, void* stream,
   }
   while (true) {
     if (tensor.asked == nullptr) CINCH_RETURN_IF_ERROR(Ask(name, tensor, wanted));
-    const Status status = cinch_wait(tensor.asked, deadline.remaining_seconds());
+    Status status = cinch_wait(tensor.asked, deadline.remaining_seconds());
     if (status == CINCH_IN_PROGRESS) return CINCH_ERROR_TIMEOUT;
+    cinch_operation_info info{};
+    info.struct_size = sizeof(info);
+    if (status == CINCH_OK) status = cinch_operation_get_info(tensor.asked, &info);
     cinch_operation_release(tensor.asked);
     tensor.asked = nullptr;
     CINCH_RETURN_IF_ERROR(status);
-    const bool enough = tensor.wanted >= wanted || tensor.answer.version >= wanted;
+    CINCH_RETURN_IF_ERROR(CheckAnswer(tensor.answer, info.message_bytes, tensor.request));
+    const bool enough = tensor.request.wanted >= wanted || tensor.answer.version >= wanted;
     CINCH_RETURN_IF_ERROR(Take(tensor, stream, fetched));
     // An answer to an earlier, more modest request may not be enough.
     if (enough) return CINCH_OK;
@@ -82,7 +86,8 @@ Status Subscriber::Fetch(const std::string& name, uint64_t wanted, void* stream,
 }
 
 Status Subscriber::Ask(const std::string& name, Tensor& tensor, uint64_t wanted) {
-  VersionRequest request;
+  VersionRequest& request = tensor.request;
+  request = {};
   request.has_version = tensor.has_version && !tensor.wants_full ? 1 : 0;
   request.number = next_number_++ & kNumberMask;
   request.wanted = wanted;
@@ -90,8 +95,6 @@ Status Subscriber::Ask(const std::string& name, Tensor& tensor, uint64_t wanted)
   request.held_hash = tensor.content_hash;
   request.bytes = tensor.bytes;
   name.copy(request.name, CINCH_MAX_TENSOR_NAME);
-  tensor.number = request.number;
-  tensor.wanted = wanted;
   tensor.wants_full = false;
   cinch_transfer_options options = OptionsFor(kAnswerTag | request.number);
   options.timeout_seconds = CINCH_NO_TIMEOUT;
@@ -112,32 +115,16 @@ Status Subscriber::Ask(const std::string& name, Tensor& tensor, uint64_t wanted)
   return status;
 }
 
-// Takes what an answer says is coming.
+// Takes what an answer, which has been checked, says is coming.
 Status Subscriber::Take(Tensor& tensor, void* stream, cinch_version& fetched) {
   const VersionAnswer& answer = tensor.answer;
-  if (answer.magic != kVersionsMagic || answer.payloads > CINCH_MAX_PATCH_STEPS) {
-    return CINCH_ERROR_PROTOCOL;
-  }
-  if (answer.status != CINCH_OK) return static_cast<Status>(answer.status);
-  if (answer.bytes != tensor.bytes) return CINCH_ERROR_PROTOCOL;
   fetched.source = static_cast<cinch_version_source>(answer.source);
   fetched.payload_bytes = 0;
   Status status = CINCH_OK;
-  switch (fetched.source) {
-    case CINCH_VERSION_HELD:
-      if (!tensor.has_version || answer.version != tensor.version) return CINCH_ERROR_PROTOCOL;
-      break;
-    case CINCH_VERSION_FULL:
-      CINCH_RETURN_IF_ERROR(tensor.memory->WaitFor(stream));
-      status = TakeFull(tensor, fetched);
-      break;
-    case CINCH_VERSION_PATCH:
-      if (!tensor.has_version) return CINCH_ERROR_PROTOCOL;
-      CINCH_RETURN_IF_ERROR(tensor.memory->WaitFor(stream));
-      status = TakePatches(tensor, fetched);
-      break;
-    default:
-      return CINCH_ERROR_PROTOCOL;
+  if (fetched.source != CINCH_VERSION_HELD) {
+    CINCH_RETURN_IF_ERROR(tensor.memory->WaitFor(stream));
+    status = fetched.source == CINCH_VERSION_FULL ? TakeFull(tensor, fetched)
+                                                  : TakePatches(tensor, fetched);
   }
   tensor.wants_full = status != CINCH_OK;
   CINCH_RETURN_IF_ERROR(status);
@@ -153,7 +140,7 @@ Status Subscriber::Take(Tensor& tensor, void* stream, cinch_version& fetched) {
 
 Status Subscriber::ReceivePayload(Tensor& tensor, void* to, uint64_t bytes, cinch_dtype dtype,
                                   uint64_t& wire_bytes) {
-  cinch_transfer_options options = OptionsFor(kPayloadTag | tensor.number);
+  cinch_transfer_options options = OptionsFor(kPayloadTag | tensor.request.number);
   options.dtype = dtype;
   cinch_operation* operation = nullptr;
   CINCH_RETURN_IF_ERROR(cinch_recv(endpoint_, to, bytes, &options, &operation));
@@ -186,7 +173,6 @@ Status Subscriber::TakePatches(Tensor& tensor, cinch_version& fetched) {
   Status result = CINCH_OK;
   for (uint32_t i = 0; i < tensor.answer.payloads; ++i) {
     const uint64_t bytes = tensor.answer.payload_bytes[i];
-    if (bytes > cinch_patch_bound(tensor.bytes)) return CINCH_ERROR_PROTOCOL;
     if (tensor.patch == nullptr || tensor.patch->bytes() < bytes) {
       tensor.patch.reset();
       CINCH_RETURN_IF_ERROR(tensor.memory->Allocate(bytes, tensor.patch));

@@ -37,8 +37,7 @@ class Subscriber {
     std::unique_ptr<TensorMemory> memory;
     Buffer patch;
     cinch_operation* asked = nullptr;  // The receive of an answer that is still to come,
-    uint64_t number = 0;               // to this request.
-    uint64_t wanted = 0;
+    VersionRequest request;            // to this request.
     VersionAnswer answer;
   };
 

@@ -3,9 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
-#include <string>
 
+#include "base/status.h"
 #include "cinch/versions.h"
 
 namespace cinch::versions {
@@ -43,5 +42,13 @@ struct VersionAnswer {
   uint64_t payload_bytes[CINCH_MAX_PATCH_STEPS] = {};
 };
 static_assert(sizeof(VersionAnswer) == 104);
+
+/// Whether a message of `arrived_bytes` that was received into `request` is one. Untrusted.
+[[nodiscard]] bool IsRequest(const VersionRequest& request, uint64_t arrived_bytes);
+
+/// Whether a message of `arrived_bytes` that was received into `answer` answers `request`, and in a
+/// way that it allows. Untrusted. OK, PROTOCOL, or the error that the publisher gives.
+[[nodiscard]] Status CheckAnswer(const VersionAnswer& answer, uint64_t arrived_bytes,
+                                 const VersionRequest& request);
 
 }  // namespace cinch::versions

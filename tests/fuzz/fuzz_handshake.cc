@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Feeds arbitrary bytes to everything that parses what a stranger or a peer may send. The first
 // byte chooses: the handshake of either role (in chunks), the parsers of its bodies, or the
-// headers and piece lists of the connection itself.
+// headers and the lists of pieces and blocks of the connection itself.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
 #include "transfer/handshake.h"
+#include "transfer/region_table.h"
 #include "transfer/wire.h"
 
 namespace {
@@ -75,6 +76,58 @@ void FuzzBodies(ByteView input) {
   if (ParseRefuse(input, reason) == CINCH_OK) Require(reason < 0);
 }
 
+// Ids of regions are random; in an input, 1 is this one.
+void NameRegion(const RegionEntry& entry, uint64_t& id, uint64_t& key) {
+  if (id != 1) return;
+  id = entry.id;
+  key = entry.key;
+}
+
+// A list that a peer sends must not reach outside the region that it names.
+void RequireInside(const PieceList& list, const RegionEntry& entry, uint64_t total) {
+  Require(list.total_bytes() == total);
+  uint64_t visited = 0;
+  list.ForRange(0, std::min<uint64_t>(total, 1 << 16), [&](uint8_t* at, uint64_t, uint64_t bytes) {
+    Require(at >= entry.address && bytes <= entry.bytes &&
+            static_cast<uint64_t>(at - entry.address) <= entry.bytes - bytes);
+    visited += bytes;
+  });
+  Require(visited == std::min<uint64_t>(total, 1 << 16));
+}
+
+void FuzzLists(ByteView bytes, const WireHeader& header) {
+  RegionTable table;
+  std::vector<uint8_t> memory(5000);
+  std::shared_ptr<RegionEntry> entry;
+  Require(table.Register(memory.data(), memory.size(), CINCH_REGION_WRITE, {}, entry) == CINCH_OK);
+  PieceList list;
+  std::vector<RegionUse> uses;
+  std::vector<WirePiece> pieces;
+  if (ParseWirePieces(bytes, header.bytes, pieces) == CINCH_OK) {
+    uint64_t sum = 0;
+    for (const WirePiece& piece : pieces) sum += piece.bytes;
+    Require(sum == header.bytes && pieces.size() * sizeof(WirePiece) == bytes.size());
+    for (WirePiece& piece : pieces) NameRegion(*entry, piece.region_id, piece.region_key);
+    if (table.Resolve(pieces, CINCH_REGION_WRITE, list, uses) == CINCH_OK) {
+      RequireInside(list, *entry, header.bytes);
+    }
+  }
+  std::vector<ParsedBlocks> runs;
+  if (ParseWireBlocks(bytes, header.count, header.bytes, runs) == CINCH_OK) {
+    uint64_t count = 0;
+    for (ParsedBlocks& run : runs) {
+      Require(run.ids->size() == run.head.id_count && run.head.id_count > 0);
+      count += run.head.id_count;
+      NameRegion(*entry, run.head.region_id, run.head.region_key);
+    }
+    Require(count == header.count && sizeof(uint32_t) * count <= bytes.size());
+    if (table.ResolveBlocks(runs, CINCH_REGION_WRITE, list, uses) == CINCH_OK) {
+      Require(list.piece_count() == count);
+      RequireInside(list, *entry, header.bytes);
+    }
+  }
+}
+
 void FuzzWire(ByteView input) {
   const size_t header_bytes = std::min(input.size(), sizeof(WireHeader));
   const ByteView rest = input.subspan(header_bytes);
@@ -82,13 +135,7 @@ void FuzzWire(ByteView input) {
   if (ParseWireHeader(input.first(header_bytes), rest.size(), header) == CINCH_OK) {
     Require(header.bytes <= kMaxMessageBytes && IsKnownStatus(header.status));
   }
-  std::vector<WirePiece> pieces;
-  const uint64_t total = header.bytes;
-  if (ParseWirePieces(rest, total, pieces) == CINCH_OK) {
-    uint64_t sum = 0;
-    for (const WirePiece& piece : pieces) sum += piece.bytes;
-    Require(sum == total && pieces.size() * sizeof(WirePiece) == rest.size());
-  }
+  FuzzLists(rest, header);
 }
 
 }  // namespace

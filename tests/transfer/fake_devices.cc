@@ -204,6 +204,9 @@ Status FakeDevices::Import(int /*device*/, const transfer::DeviceExport& name,
   uint8_t* memory = nullptr;
   std::memcpy(&memory, name.handle.data(), sizeof(memory));
   if (DeviceOf(memory) < 0) return CINCH_ERROR_UNSUPPORTED;
+  // As the real one does, it looks how much there is.
+  const uint64_t left = device_view_ + 2 * bytes_of_each_ - memory;
+  if (name.bytes > left) return CINCH_ERROR_UNSUPPORTED;
   buffer = std::make_unique<BorrowedBuffer>(memory, name.bytes);
   return CINCH_OK;
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine against peers that know the secrets of the handshake and then break the rules.
-#include <deque>
-
-#include "transfer/mock_pair.h"
+#include "transfer/hostile_peer.h"
 #include "transfer/pattern.h"
 
 namespace cinch::transfer_test {
@@ -12,76 +10,6 @@ using transfer::WireHeader;
 using transfer::WireType;
 
 constexpr size_t kMegabyte = size_t{1} << 20;
-
-/// A peer that sends whatever it is told, without an engine.
-class Hostile final : public transfer::BackendEvents {
- public:
-  Hostile() {
-    const transfer::Settings settings = TestSettings(1);
-    EXPECT_EQ(transfer::Engine::Create(
-                  settings, {fabric_.Factory(), transfer::CreateCpuSegmentCodec, nullptr}, engine_),
-              CINCH_OK);
-    EXPECT_EQ(engine_->EnsureBackend(""), CINCH_OK);
-    EXPECT_EQ(transfer::PrepareHandshake(settings, engine_->BackendAddress(), local_), CINCH_OK);
-    backend_ = fabric_.Make(*this);
-    transfer::HandshakePeer peer;
-    peer.hello = local_.hello;
-    peer.address.assign(backend_->address().begin(), backend_->address().end());
-    endpoint.reset(new cinch_endpoint{engine_, nullptr});
-    EXPECT_EQ(engine_->AddEndpoint(local_, peer, UniqueFd(), nullptr, endpoint->endpoint),
-              CINCH_OK);
-    EXPECT_EQ(backend_->Open(engine_->BackendAddress(), link_), CINCH_OK);
-    Send(Make(WireType::kGreeting));
-    EXPECT_TRUE(engine_->WaitFor([&] { return endpoint->endpoint->greeted(); },
-                                 Deadline::After(kLongSeconds)));
-  }
-  ~Hostile() override {
-    engine_->Shutdown();
-    backend_->Close(std::move(link_), [] {});
-    static_cast<void>(backend_->Progress());
-  }
-
-  [[nodiscard]] WireHeader Make(WireType type) const {
-    WireHeader header;
-    header.type = type;
-    header.session = local_.session;
-    header.token = local_.token;
-    return header;
-  }
-  void Send(const WireHeader& header, std::vector<uint8_t> payload = {}, bool large = false) {
-    payloads_.push_back(std::move(payload));
-    static_cast<void>(
-        backend_->Send(link_.get(), {reinterpret_cast<const uint8_t*>(&header), sizeof(header)},
-                       payloads_.back().data(), payloads_.back().size(), large, [](Status) {}));
-    static_cast<void>(backend_->Progress());
-  }
-  /// Waits for the connection's end and says why it ended.
-  [[nodiscard]] cinch_status End() const {
-    static_cast<void>(engine_->WaitFor([&] { return !endpoint->endpoint->open(); },
-                                       Deadline::After(kLongSeconds)));
-    return cinch_endpoint_state(endpoint.get());
-  }
-  [[nodiscard]] cinch_engine* engine() {
-    handle_.engine = engine_;
-    return &handle_;
-  }
-
-  void OnArrival(std::span<const uint8_t>, transfer::Payload payload) override {
-    if (payload.pending != nullptr) backend_->Drop(payload);
-  }
-  void OnLinkFailed(transfer::Link*, Status) override {}
-
-  EndpointHandle endpoint;
-
- private:
-  MockFabric fabric_;
-  std::shared_ptr<transfer::Engine> engine_;
-  cinch_engine handle_;
-  transfer::HandshakeLocal local_;
-  std::unique_ptr<transfer::Backend> backend_;
-  std::unique_ptr<transfer::Link> link_;
-  std::deque<std::vector<uint8_t>> payloads_;
-};
 
 WireHeader BigMessage(const Hostile& peer, uint64_t id, uint64_t sequence, uint64_t bytes) {
   WireHeader header = peer.Make(WireType::kMessage);
@@ -223,6 +151,28 @@ TEST(HostilePeer, DoneBeforeEverythingWasSentIsRefused) {
   header.id = 1;
   peer.Send(header);
   EXPECT_EQ(Wait(send), CINCH_ERROR_PROTOCOL);
+}
+
+TEST(HostilePeer, PayloadsWithoutBytesAreGivenBack) {
+  Hostile peer;
+  uint64_t id = 0;
+  for (const WireType type : {WireType::kGreeting, WireType::kHeartbeat, WireType::kMessage,
+                              WireType::kWrite, WireType::kRead}) {
+    WireHeader header = peer.Make(type);
+    if (type >= WireType::kMessage && type <= WireType::kRead) header.id = ++id;
+    peer.Send(header, {}, true);
+  }
+  EXPECT_TRUE(peer.HasAllBack(Deadline::After(kLongSeconds)));
+  EXPECT_EQ(cinch_endpoint_state(peer.endpoint.get()), CINCH_OK);
+}
+
+TEST(HostilePeer, ReadsArePinnedOneWayAtMost) {
+  Hostile peer;
+  WireHeader header = peer.Make(WireType::kRead);
+  header.id = 1;
+  header.flags = transfer::kFlagRaw | transfer::kFlagCompressed;
+  peer.Send(header);
+  EXPECT_EQ(peer.End(), CINCH_ERROR_PROTOCOL);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "cinch/patch.h"
 #include "transfer/engine_pair.h"
 #include "transfer/pattern.h"
+#include "versions/version_wire.h"
 
 namespace cinch::transfer_test {
 namespace {
@@ -221,6 +222,134 @@ TEST_F(Versions, SubscribersMayGoAndBadCallsAreRefused) {
   version.struct_size = sizeof(version);
   EXPECT_EQ(cinch_fetch(subscriber.handle, "unknown", 0, nullptr, 1, &version),
             CINCH_ERROR_INVALID_ARGUMENT);
+}
+
+/// A publisher that says what it is told, over a connection of its own.
+class LyingPublisher : public testing::Test {
+ protected:
+  using Answer = versions::VersionAnswer;
+
+  LyingPublisher() {
+    EXPECT_EQ(cinch_subscriber_create(pair_.left.get(), &subscriber_), CINCH_OK);
+    EXPECT_EQ(cinch_subscribe(subscriber_, kName, buffers_[0].data(), buffers_[1].data(),
+                              data_.size(), CINCH_DTYPE_BF16),
+              CINCH_OK);
+    Answer honest;
+    honest.source = CINCH_VERSION_FULL;
+    honest.payloads = 1;
+    honest.version = 1;
+    honest.content_hash = HashOf(data_);
+    honest.bytes = honest.payload_bytes[0] = data_.size();
+    EXPECT_EQ(Fetch(1, honest, sizeof(honest), &data_), CINCH_OK);
+    honest_ = honest;
+  }
+  ~LyingPublisher() override { cinch_subscriber_destroy(subscriber_); }
+
+  /// Fetches while the answer, of which so many bytes are sent, and perhaps a payload come.
+  cinch_status Fetch(uint64_t version, const Answer& answer, size_t answer_bytes = sizeof(Answer),
+                     const std::vector<uint8_t>* payload = nullptr) {
+    std::thread liar([&] {
+      versions::VersionRequest request;
+      cinch_transfer_options options = TransferOptions(CINCH_POLICY_RAW);
+      options.tag = versions::kRequestTag;
+      options.tag_mask = ~versions::kNumberMask;
+      EXPECT_EQ(Wait(Receive(pair_.right, &request, sizeof(request), &options)), CINCH_OK);
+      options.tag = versions::kAnswerTag | request.number;
+      EXPECT_EQ(Wait(Send(pair_.right, &answer, answer_bytes, &options)), CINCH_OK);
+      if (payload == nullptr) return;
+      options.tag = versions::kPayloadTag | request.number;
+      EXPECT_EQ(Wait(Send(pair_.right, payload->data(), payload->size(), &options)), CINCH_OK);
+    });
+    got_ = {};
+    got_.struct_size = sizeof(got_);
+    const cinch_status status =
+        cinch_fetch(subscriber_, kName, version, nullptr, kLongSeconds, &got_);
+    liar.join();
+    return status;
+  }
+  /// What is held is still what came in good order, in its place.
+  [[nodiscard]] bool HoldsTheFirst() {
+    cinch_version held{};
+    held.struct_size = sizeof(held);
+    return cinch_fetch(subscriber_, kName, 1, nullptr, kLongSeconds, &held) == CINCH_OK &&
+           held.version == 1 && std::memcmp(held.data, data_.data(), data_.size()) == 0;
+  }
+
+  EnginePair pair_;
+  const std::vector<uint8_t> data_ = Pattern(1, 10000);
+  std::vector<uint8_t> buffers_[2] = {std::vector<uint8_t>(10000), std::vector<uint8_t>(10000)};
+  cinch_subscriber* subscriber_ = nullptr;
+  cinch_version got_{};
+  Answer honest_;
+};
+
+TEST_F(LyingPublisher, IsNotBelieved) {
+  const auto lie = [&](const char* what, auto&& change, uint64_t wanted = 2) {
+    Answer answer = honest_;
+    answer.version = 2;
+    change(answer);
+    EXPECT_EQ(Fetch(wanted, answer), CINCH_ERROR_PROTOCOL) << what;
+    EXPECT_TRUE(HoldsTheFirst()) << what;
+  };
+  lie("magic", [](Answer& a) { a.magic = 0; });
+  lie("a status above zero", [](Answer& a) { a.status = CINCH_IN_PROGRESS; });
+  lie("an unknown status", [](Answer& a) { a.status = -100000; });
+  lie("an unknown source", [](Answer& a) { a.source = 3; });
+  lie("another size", [](Answer& a) { a.bytes -= 2; });
+  lie("another payload", [](Answer& a) { a.payload_bytes[0] -= 2; });
+  lie("two payloads of the whole", [](Answer& a) { a.payloads = 2; });
+  lie("older than wanted", [](Answer& a) { a.version = 1; });
+  lie(
+      "no version", [](Answer& a) { a.version = 0; }, 0);
+  // The other buffer, which nothing was written to, must not pass for the version.
+  lie("no patches that lead to what is held", [](Answer& a) {
+    a.source = CINCH_VERSION_PATCH;
+    a.payloads = 0;
+  });
+  lie("too many patches", [](Answer& a) {
+    a.source = CINCH_VERSION_PATCH;
+    a.payloads = CINCH_MAX_PATCH_STEPS + 1;
+  });
+  lie("a patch that is larger than any", [](Answer& a) {
+    a.source = CINCH_VERSION_PATCH;
+    a.payload_bytes[0] = uint64_t{1} << 50;
+  });
+  lie("held, but another version", [](Answer& a) {
+    a.source = CINCH_VERSION_HELD;
+    a.payloads = 0;
+  });
+  lie(
+      "held, but other contents",
+      [](Answer& a) {
+        a = {};
+        a.source = CINCH_VERSION_HELD;
+        a.version = 1;
+        a.content_hash = 1;
+        a.bytes = 10000;
+      },
+      0);
+}
+
+TEST_F(LyingPublisher, AnAnswerThatIsShortIsNotTheOneBefore) {
+  for (const size_t bytes : {size_t{0}, size_t{4}, sizeof(Answer) - 1}) {
+    EXPECT_EQ(Fetch(0, honest_, bytes), CINCH_ERROR_PROTOCOL) << bytes;
+    EXPECT_TRUE(HoldsTheFirst());
+  }
+}
+
+TEST_F(LyingPublisher, ErrorsAreHandedOnAndTheTruthIsTakenLater) {
+  Answer answer = honest_;
+  answer.status = CINCH_ERROR_INVALID_ARGUMENT;
+  EXPECT_EQ(Fetch(2, answer), CINCH_ERROR_INVALID_ARGUMENT);
+  EXPECT_TRUE(HoldsTheFirst());
+  const std::vector<uint8_t> next = Step(data_, 0.5, 3);
+  answer = honest_;
+  answer.version = 2;
+  EXPECT_EQ(Fetch(2, answer, sizeof(answer), &next), CINCH_ERROR_FRAME_CHECKSUM);
+  EXPECT_TRUE(HoldsTheFirst());
+  answer.content_hash = HashOf(next);
+  ASSERT_EQ(Fetch(2, answer, sizeof(answer), &next), CINCH_OK);
+  EXPECT_EQ(std::memcmp(got_.data, next.data(), next.size()), 0);
 }
 
 }  // namespace

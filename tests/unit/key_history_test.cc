@@ -6,6 +6,8 @@
 #include <deque>
 #include <random>
 
+#include "collectives/slot_check.h"
+
 namespace cinch::collectives {
 namespace {
 
@@ -168,6 +170,36 @@ TEST(KeyHistory, FrequentMisfitsMakeSlotsLarger) {
   }
   EXPECT_TRUE(history.decision().compressed);
   EXPECT_EQ(history.decision().ratio, kRatioOne / 4 * 3);
+}
+
+TEST(KeyHistory, ALiesRatioIsNoLargerThanAnyFrames) {
+  for (const uint64_t ratio : {~uint64_t{0}, uint64_t{1} << 60, kMaxRatio + 1}) {
+    for (const PolicyMode mode : {PolicyMode::kAuto, PolicyMode::kCompressed}) {
+      KeyHistory history(mode);
+      std::deque<KeyRecord> records;
+      for (int i = 0; i < 10; ++i) {
+        const Decision decision = RunOperations(&history, 5, ratio, &records);
+        EXPECT_LE(decision.ratio, kMaxRatio + kMaxRatio / 32);
+        EXPECT_EQ(decision.compressed, mode == PolicyMode::kCompressed);
+      }
+    }
+  }
+}
+
+TEST(SlotCheck, HeadersAreJudgedBeforeTheyAreBelieved) {
+  constexpr uint64_t kBytes = 100000;
+  SlotHeader header{};
+  header.magic = kSlotMagic;
+  header.version = kSlotVersion;
+  header.original_bytes = kBytes;
+  header.frame_bytes = format::FrameBound(kBytes);
+  EXPECT_TRUE(IsSane(header, kBytes));
+  EXPECT_FALSE(IsSane(header, kBytes - 1));
+  EXPECT_EQ(MissingBytes(header, sizeof(header) + header.frame_bytes), 0U);
+  EXPECT_EQ(MissingBytes(header, sizeof(header) + header.frame_bytes - 5), 5U);
+  EXPECT_EQ(MissingBytes(header, sizeof(header)), header.frame_bytes);
+  ++header.frame_bytes;
+  EXPECT_FALSE(IsSane(header, kBytes));
 }
 
 }  // namespace

@@ -223,6 +223,9 @@ TEST(WireBlocks, ListsAreJudgedBeforeTheyAreBelieved) {
   EXPECT_TRUE(refused({1, 2, 0, 4096, 10, 0}, 3, 3 * 4096));
   EXPECT_TRUE(refused({1, 2, 0, 0, 10, 3}, 3, 0));
   EXPECT_TRUE(refused({1, 2, 0, 4096, 10, ~uint64_t{0}}, 3, 3 * 4096));
+  // Nothing is allocated for ids that are not there, whatever count is believed.
+  EXPECT_TRUE(refused({1, 2, 0, 1, 10, ~uint64_t{0}}, ~uint64_t{0}, ~uint64_t{0}));
+  EXPECT_TRUE(refused({1, 2, 0, 1, 10, uint64_t{1} << 40}, uint64_t{1} << 40, uint64_t{1} << 40));
   EXPECT_TRUE(refused({1, 2, 0, ~uint64_t{0}, 10, 3}, 3, 3 * 4096));
   EXPECT_TRUE(refused({1, 2, 0, 4096, ~uint64_t{0}, 3}, 3, 3 * 4096));
   std::vector<uint8_t> bytes = BlockList(good, {7, 0, 9});
