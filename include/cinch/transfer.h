@@ -97,6 +97,10 @@ typedef struct cinch_engine_options {
   int without_shared_device_memory; /**< Non-zero: data in device memory always travel through
                                          pinned host memory and the transport, never through device
                                          memory that the peer's process maps. */
+  double device_codec_gbps; /**< CINCH_DEVICE_CODEC_GBPS: what the policy takes the codec of a
+                               device for, in 10^9 bits of original data a second; it still learns.
+                               0: measured once in a process when a device is first used, beside
+                                 what it is used for. */
 } cinch_engine_options;
 
 /** Sets every field to "unset" as described above. */

@@ -33,7 +33,8 @@ struct Config {
   double timeout_seconds = 30;
   double link_gbps = 0;  ///< Rate to which the sender paces itself, in 10^9 bits a second; 0 = off.
   uint64_t segment_bytes = uint64_t{1} << 20;
-  std::string nccl_library;  ///< The NCCL behind the interposer; empty = search.
+  double device_codec_gbps = 0;  ///< A device codec's, in 10^9 bits a second; 0 = measured.
+  std::string nccl_library;      ///< The NCCL behind the interposer; empty = search.
   uint64_t collectives_min_bytes = uint64_t{1} << 20;
   std::string nccl_report;  ///< "stderr" or a file; empty = none.
 };

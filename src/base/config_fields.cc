@@ -118,6 +118,14 @@ constexpr ConfigField kFields[] = {
               Assign<uint64_t>(bytes, kMinSegmentBytes, kMaxSegmentBytes, c.segment_bytes);
      },
      [](const Config& c) { return fmt::to_string(c.segment_bytes); }},
+    {"CINCH_DEVICE_CODEC_GBPS", "0 to 100000 (10^9 bits a second)",
+     "What the policy takes a device's codec for, each way, in bits of original data, until it has "
+     "seen better. 0 measures a device when it is first used.",
+     false,
+     [](std::string_view text, Config& c) {
+       return Assign<double>(ParseNumber(text), 0, kMaxLinkGbps, c.device_codec_gbps);
+     },
+     [](const Config& c) { return fmt::format("{}", c.device_codec_gbps); }},
     {"CINCH_NCCL_LIB", "path",
      "The NCCL library behind the interposer. Unset, it is looked for beside the libraries of the "
      "process and in the system's directories. A bare name would find the interposer itself.",

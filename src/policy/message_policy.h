@@ -28,6 +28,7 @@ struct MessagePlan {
   bool sampling = false;     ///< A segment is being coded to learn the kept fraction.
   bool compressed = false;   ///< The choice in force.
   bool exploring = false;    ///< Sent raw to see how fast the link really is.
+  bool probing = false;      ///< Its first segment is coded to see how fast the codec really is.
   uint32_t changes = 0;      ///< How often the choice changed since the message began.
   CostEstimate estimate;     ///< The last one; zeroes when something was unknown.
 };
@@ -60,6 +61,10 @@ class MessagePolicy {
 
   explicit MessagePolicy(const PolicyOptions& options);
 
+  /// The codec's speed has been measured: that replaces what was assumed and seen of it here, and
+  /// what was assumed of the peer's, of which the peer itself tells.
+  void OnMeasured(double encode_bytes_per_second, double decode_bytes_per_second);
+
   /// Opens a message.
   [[nodiscard]] MessagePlan Begin(const MessageTraits& traits);
 
@@ -84,6 +89,8 @@ class MessagePolicy {
 
  private:
   [[nodiscard]] bool Choose(MessagePlan& plan, uint64_t bytes) const;
+  static void AddSample(RateEstimator& rate, bool& probed, uint64_t bytes, double seconds);
+  [[nodiscard]] bool CodecMayPay(const MessagePlan& plan, uint64_t bytes) const;
   [[nodiscard]] CostInputs Inputs(double kept_fraction, uint64_t bytes) const;
 
   const PolicyOptions options_;
@@ -92,6 +99,9 @@ class MessagePolicy {
   RateEstimator decode_;
   RatioMemory ratios_;
   uint32_t compressed_since_raw_ = 0;
+  uint32_t raw_since_coded_ = 0;
+  bool encode_probed_ = false;  // The next sample is a probe's: it replaces what was thought.
+  bool decode_probed_ = false;
   Counters counters_;
   MessagePlan last_plan_;
 };

@@ -12,6 +12,7 @@ void RateEstimator::Add(uint64_t bytes, double seconds) {
   const double kept = std::exp(-sample_bytes / memory_bytes_);
   weight_ = weight_ * kept + sample_bytes;
   weighted_seconds_ = weighted_seconds_ * kept + seconds;
+  sampled_ = true;
 }
 
 double RateEstimator::bytes_per_second() const {

@@ -17,12 +17,15 @@ class RateEstimator {
   void Assume(double bytes_per_second, uint64_t weight_bytes) {
     weight_ = static_cast<double>(weight_bytes);
     weighted_seconds_ = weight_ / bytes_per_second;
+    sampled_ = false;
   }
 
   /// `bytes` took `seconds`. Samples without bytes or time are ignored.
   void Add(uint64_t bytes, double seconds);
 
   [[nodiscard]] bool known() const { return weight_ > 0; }
+  /// Whether anything was added since the assumption.
+  [[nodiscard]] bool sampled() const { return sampled_; }
   /// Zero when unknown.
   [[nodiscard]] double bytes_per_second() const;
 
@@ -30,6 +33,7 @@ class RateEstimator {
   double memory_bytes_;
   double weight_ = 0;            // Decayed sum of bytes.
   double weighted_seconds_ = 0;  // Decayed sum of their seconds.
+  bool sampled_ = false;
 };
 
 /// The goodput of a link as a sender sees it. Compressed segments can be held up by a codec, so

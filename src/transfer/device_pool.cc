@@ -6,13 +6,16 @@
 #include <algorithm>
 #include <system_error>
 
+#include "transfer/device_probe.h"
+
 namespace cinch::transfer {
 
 void DevicePool::Configure(std::shared_ptr<DeviceRuntime> runtime, uint64_t segment_bytes,
-                           uint32_t max_ctas) {
+                           uint32_t max_ctas, bool measure) {
   runtime_ = std::move(runtime);
   lane_options_.max_batch_bytes = std::max(segment_bytes, kBatchBytes);
   lane_options_.max_ctas = max_ctas;
+  measure_ = measure;
 }
 
 void DevicePool::Submit(std::unique_ptr<DeviceJob> job) {
@@ -79,7 +82,16 @@ DevicePool::Device& DevicePool::Open(int number) {
     device.lanes.push_back(std::move(lane));
   }
   if (!device.lanes.empty()) device.status = CINCH_OK;  // Fewer lanes still do the work.
+  if (measure_ && device.status == CINCH_OK) Measure(number, device);
   return device;
+}
+
+void DevicePool::Measure(int number, Device& device) {
+  if (!runtime_->speeds().Claim(number, lane_options_.max_ctas)) return;
+  device.probe = std::make_shared<DeviceProbe>(
+      *runtime_, number, lane_options_.max_ctas,
+      [this](std::unique_ptr<DeviceJob> job) { Submit(std::move(job)); });
+  device.probe->Start();
 }
 
 // What a batch kept the device from later ones: not what it takes to start one when the device was

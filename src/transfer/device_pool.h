@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -32,6 +33,8 @@ class DeviceJob {
   virtual void Finish(bool done, double seconds) = 0;
 };
 
+class DeviceProbe;
+
 /// Runs segments on devices: one thread, a few lanes a device, so that one batch is prepared and
 /// one is settled while others are under way. Nothing is started before the first job.
 class DevicePool {
@@ -46,9 +49,15 @@ class DevicePool {
   DevicePool& operator=(const DevicePool&) = delete;
   ~DevicePool() { Stop(); }
 
-  /// `runtime` may be null: then there must be no jobs.
-  void Configure(std::shared_ptr<DeviceRuntime> runtime, uint64_t segment_bytes, uint32_t max_ctas);
+  /// `runtime` may be null: then there must be no jobs. `measure`: how fast a device's codec is, is
+  /// found out when it is first used, unless this process knows it.
+  void Configure(std::shared_ptr<DeviceRuntime> runtime, uint64_t segment_bytes, uint32_t max_ctas,
+                 bool measure);
   [[nodiscard]] DeviceRuntime* runtime() const { return runtime_.get(); }
+  /// What is known of a device's codec, as this pool uses it. Thread-safe.
+  [[nodiscard]] std::optional<DeviceSpeeds> SpeedsOf(int device) const {
+    return runtime_->speeds().Find(device, lane_options_.max_ctas);
+  }
 
   void Submit(std::unique_ptr<DeviceJob> job);
   /// Finishes what was asked for and ends the thread.
@@ -66,6 +75,7 @@ class DevicePool {
     std::deque<std::unique_ptr<DeviceJob>> queue;
     TimePoint last_done;
     double start_seconds = 1;  // The shortest batch when the device was idle.
+    std::shared_ptr<DeviceProbe> probe;
   };
 
   void Work();
@@ -75,10 +85,12 @@ class DevicePool {
   [[nodiscard]] bool Feed(Device& device);
   void FillLane(Device& device, Lane& lane);
   [[nodiscard]] Device& Open(int number);
+  void Measure(int number, Device& device);
   static void Refuse(Device& device);
 
   std::shared_ptr<DeviceRuntime> runtime_;
   LaneOptions lane_options_;
+  bool measure_ = false;
 
   std::mutex mutex_;
   std::condition_variable submitted_;

@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "cinch/codec.h"
+#include "transfer/device_speed.h"
 #include "transfer/memory_place.h"
 #include "transfer/piece_list.h"
 
@@ -90,6 +91,9 @@ class DeviceRuntime {
   DeviceRuntime& operator=(const DeviceRuntime&) = delete;
   virtual ~DeviceRuntime() = default;
 
+  /// Of this process's devices.
+  [[nodiscard]] virtual DeviceSpeedTable& speeds() = 0;
+
   /// Finds out where the pieces are and stores it in them. Creates no context anywhere.
   /// OK, INVALID_ARGUMENT (not all in one place).
   [[nodiscard]] virtual Status Locate(PieceList& pieces) const = 0;
@@ -101,6 +105,9 @@ class DeviceRuntime {
                                         std::unique_ptr<DeviceLane>& lane) = 0;
   /// Host memory that every device reaches and any transport can carry. OK, OUT_OF_MEMORY, DEVICE.
   [[nodiscard]] virtual Status AllocatePinned(int device, uint64_t bytes,
+                                              std::unique_ptr<DeviceBuffer>& buffer) = 0;
+  /// Memory of the device for lanes to work in. OK, OUT_OF_MEMORY, DEVICE.
+  [[nodiscard]] virtual Status AllocateDevice(int device, uint64_t bytes,
                                               std::unique_ptr<DeviceBuffer>& buffer) = 0;
   /// Device memory that other processes of this machine can map. OK, OUT_OF_MEMORY, DEVICE,
   /// UNSUPPORTED.

@@ -56,7 +56,8 @@ Status Engine::Create(Settings settings, EngineParts parts, std::shared_ptr<Engi
 
 Engine::Engine(Settings settings, EngineParts parts)
     : settings_(std::move(settings)), parts_(std::move(parts)) {
-  device_pool_.Configure(parts_.devices, kMaxSegmentBytes, settings_.device_max_ctas);
+  device_pool_.Configure(parts_.devices, kMaxSegmentBytes, settings_.device_max_ctas,
+                         settings_.device_codec_gbps == 0);
 }
 
 Engine::~Engine() { Shutdown(); }

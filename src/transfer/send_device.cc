@@ -63,6 +63,17 @@ policy::MessagePolicy& Sender::PolicyOf(const Outgoing& outgoing) {
   return outgoing.pieces.on_device() ? device_policy_ : policy_;
 }
 
+// Takes over what was measured of the device's codec, for the way that its frames go.
+void Sender::LearnDeviceSpeed(int device, bool shared) {
+  const SpeedOf way = shared ? SpeedOf::kShared : SpeedOf::kPinned;
+  if (device_speed_ == way || settings_.device_codec_gbps > 0) return;
+  const auto speeds = endpoint_.engine().device_pool().SpeedsOf(device);
+  if (!speeds) return;
+  device_speed_ = way;
+  const CodecSpeed& speed = shared ? speeds->shared : speeds->pinned;
+  device_policy_.OnMeasured(speed.encode_bytes_per_second, speed.decode_bytes_per_second);
+}
+
 Staging& Sender::StagingOf(const Outgoing& outgoing) {
   if (!outgoing.pieces.on_device()) return staging_;
   const bool shared = outgoing.reaches_shared && shared_staging_ != nullptr &&

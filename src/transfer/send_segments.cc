@@ -107,6 +107,7 @@ bool Sender::StartSegment(const std::shared_ptr<Outgoing>& outgoing) {
   segment->owner = outgoing;
   segment->slot = slot;
   segment->shared = &staging == shared_staging_.get();
+  if (on_device) LearnDeviceSpeed(outgoing->pieces.place().device, segment->shared);
   segment->offset = outgoing->next_offset;
   segment->bytes = SegmentBytesAt(segment->offset, outgoing->total_bytes, settings_.segment_bytes,
                                   on_device ? kMinDeviceSegmentBytes : kMinSegmentBytes);

@@ -28,10 +28,13 @@ bool IsOneSided(const Outgoing& outgoing) {
 }
 
 // All of a device is one codec.
-policy::PolicyOptions DevicePolicyOptions() {
+policy::PolicyOptions DevicePolicyOptions(const Settings& settings) {
+  constexpr double kBytesOfGigabit = 1e9 / 8;
   policy::PolicyOptions options;
   options.first_segment_bytes = kMinDeviceSegmentBytes;
-  options.assumed_bytes_per_second = kAssumedDeviceBytesPerSecond;
+  options.assumed_bytes_per_second = settings.device_codec_gbps > 0
+                                         ? settings.device_codec_gbps * kBytesOfGigabit
+                                         : kAssumedDeviceBytesPerSecond;
   options.handoff_seconds = kDeviceHandoffSeconds;
   return options;
 }
@@ -50,7 +53,7 @@ Sender::Sender(Endpoint& endpoint, const Settings& settings, const Hello& peer)
       peer_maps_memory_((peer.capabilities & kCapabilityShared) != 0),
       pacer_(settings.link_gbps),
       policy_({settings.codec_threads, std::max(peer.codec_threads, 1u), kMinSegmentBytes}),
-      device_policy_(DevicePolicyOptions()) {}
+      device_policy_(DevicePolicyOptions(settings)) {}
 
 void Sender::Touch(Outgoing& outgoing) const {
   outgoing.last_activity = endpoint_.engine().coarse_now();
@@ -164,7 +167,10 @@ void Sender::Begin(const std::shared_ptr<Outgoing>& outgoing) {
       break;
   }
   if (outgoing->kind != Outgoing::Kind::kReadRequest) {
-    if (outgoing->pieces.on_device()) OpenDeviceStaging(outgoing->pieces.place().device);
+    if (outgoing->pieces.on_device()) {
+      OpenDeviceStaging(outgoing->pieces.place().device);
+      LearnDeviceSpeed(outgoing->pieces.place().device, peer_reaches_shared_);
+    }
     last_on_device_ = outgoing->pieces.on_device();
     outgoing->plan = PolicyOf(*outgoing).Begin(
         {outgoing->mode, outgoing->dtype, outgoing->total_bytes, outgoing->name});

@@ -140,6 +140,7 @@ class Sender {
                        size_t capacity_bytes);
   void PostShared(const std::shared_ptr<OutgoingSegment>& segment, WireHeader header);
   void OpenDeviceStaging(int device);
+  void LearnDeviceSpeed(int device, bool shared);
   void ShareDeviceMemory(int device);
   void OnCoded(const std::shared_ptr<OutgoingSegment>& segment, Status status, uint64_t frame_bytes,
                bool coded, double seconds);
@@ -167,6 +168,7 @@ class Sender {
   policy::MessagePolicy policy_;
   policy::MessagePolicy device_policy_;
   bool last_on_device_ = false;
+  enum class SpeedOf { kNothing, kPinned, kShared } device_speed_ = SpeedOf::kNothing;
   uint64_t next_id_ = 1;
   uint64_t next_sequence_ = 0;     // Of messages begun.
   uint64_t matched_messages_ = 0;  // As the peer reports.

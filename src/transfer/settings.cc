@@ -102,6 +102,10 @@ Status ApplyOptions(const cinch_engine_options& given, Settings& settings) {
     return CINCH_ERROR_INVALID_ARGUMENT;
   }
   settings.device_max_ctas = options.device_max_ctas;
+  if (options.device_codec_gbps != 0) settings.device_codec_gbps = options.device_codec_gbps;
+  if (!std::isfinite(settings.device_codec_gbps) || settings.device_codec_gbps < 0) {
+    return CINCH_ERROR_INVALID_ARGUMENT;
+  }
   settings.share_device_memory = options.without_shared_device_memory == 0;
   if (cinch_dtype_size(options.dtype) == 0) return CINCH_ERROR_INVALID_ARGUMENT;
   if (options.dtype != CINCH_DTYPE_BYTES) settings.dtype = options.dtype;
@@ -136,6 +140,7 @@ Status ResolveSettings(const cinch_engine_options* options, const Config& config
   settings.checksum = config.checksum;
   settings.segment_bytes = config.segment_bytes;
   settings.link_gbps = config.link_gbps;
+  settings.device_codec_gbps = config.device_codec_gbps;
   settings.operation_timeout_seconds = config.timeout_seconds;
   settings.listen_host = config.listen_address;
   settings.codec_threads = config.threads != 0 ? config.threads : UsableCores();

@@ -33,6 +33,7 @@ struct Settings {
   std::string transports;
   std::string network_devices;
   uint32_t device_max_ctas = 0;
+  double device_codec_gbps = 0;  ///< 0: measured.
   bool share_device_memory = true;
   std::string listen_host;  ///< For addresses without a host.
 };

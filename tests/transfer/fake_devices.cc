@@ -55,6 +55,7 @@ class FakeLane final : public transfer::DeviceLane {
     EXPECT_TRUE(tasks_.empty() && !tasks.empty() && tasks.size() <= kMaxTasks);
     tasks_.assign(tasks.begin(), tasks.end());
     ++devices_.submitted_batches;
+    devices_.submitted_tasks += tasks.size();
     polls_ = 0;
     return CINCH_OK;
   }
@@ -121,6 +122,19 @@ FakeDevices::FakeDevices(uint64_t bytes_of_each) : bytes_of_each_(bytes_of_each)
       static_cast<uint8_t*>(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
   EXPECT_TRUE(device_view_ != MAP_FAILED && host_view_ != MAP_FAILED);
   ::close(file);
+  constexpr transfer::CodecSpeed kPlausible{100e9, 100e9};
+  SetSpeeds(transfer::DeviceSpeeds{kPlausible, kPlausible});
+}
+
+void FakeDevices::SetSpeeds(const std::optional<transfer::DeviceSpeeds>& speeds) {
+  speeds_ = std::make_unique<transfer::DeviceSpeedTable>();
+  if (!speeds) return;
+  for (const int device : {0, 1}) speeds_->Set(device, 0, *speeds);
+}
+
+void FakeDevices::Touch(int device) {
+  EXPECT_TRUE(device == 0 || device == 1);
+  touched_devices |= 1u << device;
 }
 
 FakeDevices::~FakeDevices() {
@@ -164,8 +178,9 @@ Status FakeDevices::Locate(transfer::PieceList& pieces) const {
   return CINCH_OK;
 }
 
-Status FakeDevices::Mark(transfer::MemoryPlace /*place*/, void* stream,
+Status FakeDevices::Mark(transfer::MemoryPlace place, void* stream,
                          std::shared_ptr<transfer::StreamPoint>& point) {
+  Touch(place.device);
   auto marked = std::make_shared<FakePoint>();
   marked->stream = static_cast<FakeStream*>(stream);
   point = std::move(marked);
@@ -174,14 +189,24 @@ Status FakeDevices::Mark(transfer::MemoryPlace /*place*/, void* stream,
 
 Status FakeDevices::OpenLane(int device, const transfer::LaneOptions& /*options*/,
                              std::unique_ptr<transfer::DeviceLane>& lane) {
+  Touch(device);
   if (faults.no_lanes) return CINCH_ERROR_OUT_OF_MEMORY;
-  EXPECT_TRUE(device == 0 || device == 1);
   lane = std::make_unique<FakeLane>(*this);
   return CINCH_OK;
 }
 
-Status FakeDevices::AllocatePinned(int /*device*/, uint64_t bytes,
+Status FakeDevices::AllocateDevice(int device, uint64_t bytes,
                                    std::unique_ptr<DeviceBuffer>& buffer) {
+  Touch(device);
+  uint8_t* memory = faults.no_memory ? nullptr : Allocate(device, bytes);
+  if (memory == nullptr) return CINCH_ERROR_OUT_OF_MEMORY;
+  buffer = std::make_unique<BorrowedBuffer>(memory, bytes);
+  return CINCH_OK;
+}
+
+Status FakeDevices::AllocatePinned(int device, uint64_t bytes,
+                                   std::unique_ptr<DeviceBuffer>& buffer) {
+  Touch(device);
   if (faults.no_pinned) return CINCH_ERROR_OUT_OF_MEMORY;
   buffer = std::make_unique<HostBuffer>(bytes);
   return CINCH_OK;
@@ -190,6 +215,7 @@ Status FakeDevices::AllocatePinned(int /*device*/, uint64_t bytes,
 Status FakeDevices::AllocateShared(int device, uint64_t bytes,
                                    std::unique_ptr<DeviceBuffer>& buffer,
                                    transfer::DeviceExport& name) {
+  Touch(device);
   uint8_t* memory = Allocate(device, bytes);
   if (memory == nullptr) return CINCH_ERROR_OUT_OF_MEMORY;
   std::memcpy(name.handle.data(), &memory, sizeof(memory));
@@ -198,8 +224,9 @@ Status FakeDevices::AllocateShared(int device, uint64_t bytes,
   return CINCH_OK;
 }
 
-Status FakeDevices::Import(int /*device*/, const transfer::DeviceExport& name,
+Status FakeDevices::Import(int device, const transfer::DeviceExport& name,
                            std::unique_ptr<DeviceBuffer>& buffer) {
+  Touch(device);
   if (faults.no_sharing) return CINCH_ERROR_UNSUPPORTED;
   uint8_t* memory = nullptr;
   std::memcpy(&memory, name.handle.data(), sizeof(memory));

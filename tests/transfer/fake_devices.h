@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <set>
+#include <optional>
 #include <vector>
 
 #include "transfer/device_runtime.h"
@@ -23,6 +23,7 @@ struct FakeDeviceFaults {
   std::atomic<bool> no_lanes{false};    ///< OpenLane() fails,
   std::atomic<bool> no_pinned{false};   ///< AllocatePinned() fails,
   std::atomic<bool> no_sharing{false};  ///< Import() fails,
+  std::atomic<bool> no_memory{false};   ///< AllocateDevice() fails,
   std::atomic<bool> broken{false};      ///< Submit() fails.
 };
 
@@ -36,18 +37,28 @@ class FakeDevices final : public transfer::DeviceRuntime {
 
   FakeDeviceFaults faults;
   std::atomic<uint64_t> submitted_batches{0};
+  std::atomic<uint64_t> submitted_tasks{0};
+  /// Bit by bit: the devices that anything was asked of, besides where a pointer points.
+  std::atomic<uint32_t> touched_devices{0};
+
+  /// What is "measured" of every device; until it is called, something plausible. Nothing: engines
+  /// measure.
+  void SetSpeeds(const std::optional<transfer::DeviceSpeeds>& speeds);
 
   /// Device memory; never freed, and zero at first. Null when the device is full.
   [[nodiscard]] uint8_t* Allocate(int device, uint64_t bytes);
   /// Where a test, or a fake kernel, gets at device memory; other addresses stay as they are.
   [[nodiscard]] uint8_t* View(const void* address) const;
 
+  [[nodiscard]] transfer::DeviceSpeedTable& speeds() override { return *speeds_; }
   [[nodiscard]] Status Locate(transfer::PieceList& pieces) const override;
   [[nodiscard]] Status Mark(transfer::MemoryPlace place, void* stream,
                             std::shared_ptr<transfer::StreamPoint>& point) override;
   [[nodiscard]] Status OpenLane(int device, const transfer::LaneOptions& options,
                                 std::unique_ptr<transfer::DeviceLane>& lane) override;
   [[nodiscard]] Status AllocatePinned(int device, uint64_t bytes,
+                                      std::unique_ptr<transfer::DeviceBuffer>& buffer) override;
+  [[nodiscard]] Status AllocateDevice(int device, uint64_t bytes,
                                       std::unique_ptr<transfer::DeviceBuffer>& buffer) override;
   [[nodiscard]] Status AllocateShared(int device, uint64_t bytes,
                                       std::unique_ptr<transfer::DeviceBuffer>& buffer,
@@ -56,6 +67,7 @@ class FakeDevices final : public transfer::DeviceRuntime {
                               std::unique_ptr<transfer::DeviceBuffer>& buffer) override;
 
  private:
+  void Touch(int device);
   [[nodiscard]] int DeviceOf(const void* address) const;
 
   const uint64_t bytes_of_each_;
@@ -63,6 +75,7 @@ class FakeDevices final : public transfer::DeviceRuntime {
   uint8_t* host_view_ = nullptr;
   std::mutex mutex_;
   uint64_t used_[2] = {};
+  std::unique_ptr<transfer::DeviceSpeedTable> speeds_;
 };
 
 }  // namespace cinch::transfer_test

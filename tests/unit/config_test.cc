@@ -44,6 +44,7 @@ TEST(Config, EverySettingIsRead) {
                                             {"CINCH_TIMEOUT", "2.5"},
                                             {"CINCH_LINK_GBPS", "0.5"},
                                             {"CINCH_SEGMENT_BYTES", "256KiB"},
+                                            {"CINCH_DEVICE_CODEC_GBPS", "800"},
                                             {"CINCH_NCCL_LIB", "/opt/libnccl.so.2"},
                                             {"CINCH_COLLECTIVES_MIN_BYTES", "2M"},
                                             {"CINCH_NCCL_REPORT", "stderr"}});
@@ -59,6 +60,7 @@ TEST(Config, EverySettingIsRead) {
   EXPECT_EQ(reading.config.timeout_seconds, 2.5);
   EXPECT_EQ(reading.config.link_gbps, 0.5);
   EXPECT_EQ(reading.config.segment_bytes, 256U << 10);
+  EXPECT_EQ(reading.config.device_codec_gbps, 800);
   EXPECT_EQ(reading.config.nccl_library, "/opt/libnccl.so.2");
   EXPECT_EQ(reading.config.collectives_min_bytes, 2U << 20);
   EXPECT_EQ(reading.config.nccl_report, "stderr");

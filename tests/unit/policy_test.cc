@@ -228,6 +228,68 @@ TEST(MessagePolicy, ASlowFirstSegmentDoesNotDecide) {
   EXPECT_GT(Simulate(policy, 0.25 * kGigabyte, 4 * kGigabyte, 0.67, Mode::kAuto), 0.9);
 }
 
+/// Whether a large message is compressed over a link that is known, by a codec that was measured.
+bool ChoosesCompression(double link, double encode, double decode,
+                        uint64_t bytes = 1000 * kMegabyte) {
+  MessagePolicy policy(kOneThread);
+  policy.OnMeasured(encode, decode);
+  policy.OnSent(false, 16 * kMegabyte, 16 * kMegabyte / link);
+  MessagePlan plan = policy.Begin({Mode::kAuto, CINCH_DTYPE_BF16, 64 * kMegabyte, "tensor"});
+  policy.OnEncoded(plan, 1, 1, 0);  // Nothing of its speed.
+  plan = policy.Begin({Mode::kAuto, CINCH_DTYPE_BF16, bytes, "other"});
+  EXPECT_EQ(PrefersCompression(plan.estimate), plan.compressed);
+  return plan.compressed;
+}
+
+// A large message's time is the slowest stage's: a codec pays from the speed at which it is quicker
+// than the raw link by what compression has to win.
+TEST(MessagePolicy, TheChoiceFlipsAtTheSpeedThatTheCostModelNames) {
+  constexpr double kAbundant = 1e13;
+  for (const double link : {1e9, 12.5e9, 50e9}) {
+    const double break_even = link / kRequiredGain;
+    EXPECT_TRUE(ChoosesCompression(link, 1.02 * break_even, kAbundant)) << link;
+    EXPECT_FALSE(ChoosesCompression(link, 0.98 * break_even, kAbundant)) << link;
+    EXPECT_TRUE(ChoosesCompression(link, kAbundant, 1.02 * break_even)) << link;
+    EXPECT_FALSE(ChoosesCompression(link, kAbundant, 0.98 * break_even)) << link;
+    EXPECT_FALSE(ChoosesCompression(link, kAbundant, kAbundant, 8192)) << link;
+  }
+}
+
+TEST(MessagePolicy, WhatThePeerTellsOutweighsWhatWasMeasuredHere) {
+  MessagePolicy policy(kOneThread);
+  policy.OnMeasured(10 * kGigabyte, 20 * kGigabyte);
+  EXPECT_NEAR(policy.encode_bytes_per_second(), 10 * kGigabyte, 1);
+  EXPECT_NEAR(policy.decode_bytes_per_second(), 20 * kGigabyte, 1);
+  policy.OnPeerDecoded(64 * kMegabyte, 64 * kMegabyte / kGigabyte);
+  const double told = policy.decode_bytes_per_second();
+  policy.OnMeasured(30 * kGigabyte, 40 * kGigabyte);
+  EXPECT_NEAR(policy.encode_bytes_per_second(), 30 * kGigabyte, 1);
+  EXPECT_EQ(policy.decode_bytes_per_second(), told);
+}
+
+// Raw messages teach nothing of the codec: one whose speed was measured at a bad moment would be
+// left alone for ever.
+TEST(MessagePolicy, ACodecThatWasMeasuredTooSlowIsLookedAtAgain) {
+  MessagePolicy policy(kOneThread);
+  policy.OnMeasured(0.05 * kGigabyte, 0.05 * kGigabyte);
+  Simulate(policy, 1 * kGigabyte, 20 * kGigabyte, 0.67, Mode::kRaw);
+  double coded = 0;
+  int messages = 0;
+  while (coded < 0.9 && messages < 1000) {
+    coded = Simulate(policy, 1 * kGigabyte, 20 * kGigabyte, 0.67, Mode::kAuto);
+    ++messages;
+  }
+  EXPECT_GT(messages, 60);
+  EXPECT_LT(messages, 1000);
+  // The same over a link that no codec helps: it is left alone.
+  MessagePolicy fast(kOneThread);
+  fast.OnMeasured(0.05 * kGigabyte, 0.05 * kGigabyte);
+  Simulate(fast, 1e16, 20 * kGigabyte, 0.67, Mode::kRaw);
+  for (int i = 0; i < 200; ++i) {
+    EXPECT_EQ(Simulate(fast, 1e16, 20 * kGigabyte, 0.67, Mode::kAuto), 0) << i;
+  }
+}
+
 TEST(MessagePolicy, PinsArePins) {
   MessagePolicy policy(kOneThread);
   EXPECT_EQ(Simulate(policy, 0.25 * kGigabyte, 4 * kGigabyte, 0.67, Mode::kRaw), 0);

@@ -67,6 +67,8 @@ std::array<uint8_t, 32> ThisMachine() {
 
 class CudaRuntime final : public DeviceRuntime {
  public:
+  [[nodiscard]] DeviceSpeedTable& speeds() override { return speeds_; }
+
   [[nodiscard]] Status Locate(PieceList& pieces) const override {
     const PointerQuery query = FindPointerQuery();
     if (query == nullptr) return CINCH_OK;
@@ -123,6 +125,13 @@ class CudaRuntime final : public DeviceRuntime {
     return AllocateCudaPinned(device, bytes, buffer);
   }
 
+  [[nodiscard]] Status AllocateDevice(int device, uint64_t bytes,
+                                      std::unique_ptr<DeviceBuffer>& buffer) override {
+    const CurrentDevice current(device);
+    CINCH_RETURN_IF_ERROR(current.status());
+    return AllocateCudaDevice(device, bytes, buffer);
+  }
+
   [[nodiscard]] Status AllocateShared(int device, uint64_t bytes,
                                       std::unique_ptr<DeviceBuffer>& buffer,
                                       DeviceExport& name) override {
@@ -166,6 +175,9 @@ class CudaRuntime final : public DeviceRuntime {
     buffer = std::move(imported);
     return CINCH_OK;
   }
+
+ private:
+  DeviceSpeedTable speeds_;
 };
 
 }  // namespace
