@@ -373,14 +373,16 @@ __device__ __forceinline__ void ListEscapes(const TileEscapes<kKind>& escapes, u
       to += escapes.part[k][i].count >> 24;
     }
   }
-  if (kSymbols < 8 || most < 6U << 24) return;
+  if constexpr (kSymbols == 8) {
+    if (most < 6U << 24) return;
 #pragma unroll
-  for (uint32_t k = 0; k < kTileChunks; ++k) {
-    uint32_t to = list + escapes.at[k];
+    for (uint32_t k = 0; k < kTileChunks; ++k) {
+      uint32_t to = list + escapes.at[k];
 #pragma unroll
-    for (uint32_t i = 0; i < kParts; ++i) {
-      StoreManyEscapes(escapes.part[k][i], to);
-      to += escapes.part[k][i].count >> 24;
+      for (uint32_t i = 0; i < kParts; ++i) {
+        StoreManyEscapes(escapes.part[k][i], to);
+        to += escapes.part[k][i].count >> 24;
+      }
     }
   }
 }
