@@ -12,6 +12,7 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -46,7 +47,8 @@ struct Point {
 
 struct Options {
   bool one_process = false;
-  bool quick = false;
+  bool random = false;  ///< Data that do not compress.
+  bool small = false;   ///< Small messages only, and no blocks.
   std::string only;
 };
 
@@ -63,6 +65,15 @@ const Path kPaths[] = {
 const Point kPoints[] = {{uint64_t{64} << 10, 50}, {uint64_t{1} << 20, 30}, {uint64_t{2} << 20, 30},
                          {uint64_t{8} << 20, 20},  {uint64_t{32} << 20, 8}, {uint64_t{64} << 20, 6},
                          {uint64_t{256} << 20, 5}};
+
+const Point kSmallPoints[] = {{uint64_t{1} << 10, 400},
+                              {uint64_t{4} << 10, 400},
+                              {uint64_t{16} << 10, 400},
+                              {uint64_t{64} << 10, 400}};
+
+[[nodiscard]] std::span<const Point> PointsOf(const Options& options) {
+  return options.small ? std::span<const Point>(kSmallPoints) : std::span<const Point>(kPoints);
+}
 
 [[noreturn]] void Die(const char* what, int status) {
   std::fprintf(stderr, "%s: %s\n", what, cinch_status_text(static_cast<cinch_status>(status)));
@@ -106,12 +117,13 @@ void Finish(cinch_operation* operation, const char* what) {
 /// One end of the benchmark.
 class Side {
  public:
-  explicit Side(uint64_t seed) {
+  Side(uint64_t seed, bool random) {
     CheckCuda("device memory", cudaMalloc(&data_, kMaxBytes));
     CheckCuda("hash", cudaMalloc(reinterpret_cast<void**>(&hash_), sizeof(uint64_t)));
     CheckCuda("stream", cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     if (seed != 0) {
-      CheckCuda("fill", cinch::bench::FillNormalBf16(data_, kMaxBytes, seed, stream_));
+      CheckCuda("fill", random ? cinch::bench::FillRandom(data_, kMaxBytes, seed, stream_)
+                               : cinch::bench::FillNormalBf16(data_, kMaxBytes, seed, stream_));
     }
     CheckCuda("fill", cudaStreamSynchronize(stream_));
   }
@@ -140,8 +152,8 @@ cinch_transfer_options OptionsFor(int policy, cudaStream_t stream) {
   return options;
 }
 
-void Receiver(cinch_endpoint* endpoint, Side& side) {
-  for (const Point& point : kPoints) {
+void Receiver(cinch_endpoint* endpoint, Side& side, std::span<const Point> points) {
+  for (const Point& point : points) {
     for (int policy = 0; policy < 3; ++policy) {
       side.Clear(point.bytes);
       const cinch_transfer_options options = OptionsFor(policy, side.stream_);
@@ -255,8 +267,8 @@ void ServeBlocks(cinch_engine* engine, cinch_endpoint* endpoint, Side& side) {
   Check("region", cinch_region_release(region, kWaitSeconds));
 }
 
-void Sender(cinch_endpoint* endpoint, Side& side, const Path& path) {
-  for (const Point& point : kPoints) {
+void Sender(cinch_endpoint* endpoint, Side& side, const Path& path, std::span<const Point> points) {
+  for (const Point& point : points) {
     const auto size = static_cast<double>(point.bytes);
     Result results[3];
     for (int policy = 0; policy < 3; ++policy) {
@@ -265,12 +277,12 @@ void Sender(cinch_endpoint* endpoint, Side& side, const Path& path) {
     const double link = path.link_gbps / 8 * 1e9;
     const double bound = link > 0 ? link / results[1].wire_fraction : 0;
     std::printf(
-        "%-14s %6llu KB raw %7.2f compressed %7.2f auto %7.2f GB/s x%.2f kept %.3f auto "
+        "%-14s %6llu KB raw %7.2f compressed %7.2f auto %7.2f GB/s x%.2f auto x%.2f kept %.3f auto "
         "%.3f of bound %.2f hidden %.2f over %.2f seg %llu/%llu\n",
         path.name, static_cast<unsigned long long>(point.bytes >> 10),
         size / results[0].seconds * 1e-9, size / results[1].seconds * 1e-9,
         size / results[2].seconds * 1e-9, results[0].seconds / results[1].seconds,
-        results[1].wire_fraction, results[2].wire_fraction,
+        results[0].seconds / results[2].seconds, results[1].wire_fraction, results[2].wire_fraction,
         bound > 0 ? size / results[1].seconds / bound : 0, results[1].overlap,
         results[1].over_ideal, static_cast<unsigned long long>(results[1].shared),
         static_cast<unsigned long long>(results[1].pinned));
@@ -280,20 +292,20 @@ void Sender(cinch_endpoint* endpoint, Side& side, const Path& path) {
 
 std::string AddressOf(int index) { return "127.0.0.1:" + std::to_string(47310 + index); }
 
-void RunPath(int index, bool sends, Side& side) {
+void RunPath(int index, bool sends, Side& side, const Options& options) {
   const Path& path = kPaths[index];
   cinch_engine* engine = MakeEngine(path);
   cinch_endpoint* endpoint = nullptr;
   if (sends) {
     Check("connect", cinch_connect(engine, AddressOf(index).c_str(), kWaitSeconds, &endpoint));
-    Sender(endpoint, side, path);
-    SendBlocks(endpoint, side, path);
+    Sender(endpoint, side, path, PointsOf(options));
+    if (!options.small) SendBlocks(endpoint, side, path);
   } else {
     cinch_listener* listener = nullptr;
     Check("listen", cinch_listen(engine, AddressOf(index).c_str(), &listener));
     Check("accept", cinch_accept(listener, kWaitSeconds, &endpoint));
-    Receiver(endpoint, side);
-    ServeBlocks(engine, endpoint, side);
+    Receiver(endpoint, side, PointsOf(options));
+    if (!options.small) ServeBlocks(engine, endpoint, side);
     cinch_listener_release(listener);
   }
   cinch_endpoint_release(endpoint);
@@ -301,12 +313,12 @@ void RunPath(int index, bool sends, Side& side) {
 }
 
 void RunSide(bool sends, const Options& options) {
-  Side side(sends ? 7 : 0);
+  Side side(sends ? 7 : 0, options.random);
   for (size_t i = 0; i < std::size(kPaths); ++i) {
     if (!options.only.empty() && std::strstr(kPaths[i].name, options.only.c_str()) == nullptr) {
       continue;
     }
-    RunPath(static_cast<int>(i), sends, side);
+    RunPath(static_cast<int>(i), sends, side, options);
   }
 }
 
@@ -316,6 +328,8 @@ int main(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--one-process") == 0) options.one_process = true;
+    if (std::strcmp(argv[i], "--random") == 0) options.random = true;
+    if (std::strcmp(argv[i], "--small") == 0) options.small = true;
     if (std::strncmp(argv[i], "--only=", 7) == 0) options.only = argv[i] + 7;
   }
   if (options.one_process) {
