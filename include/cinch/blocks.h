@@ -5,6 +5,12 @@
 ///
 /// The blocks of an operation travel one after another as one message: small blocks compress and
 /// move like one large tensor. Blocks given by a list of pointers are cinch_writev()'s.
+///
+/// A table may be out of date: the peer has given its blocks to somebody else meanwhile. A region
+/// has a generation for that: its owner calls cinch_region_renew() before blocks change hands, and
+/// hands the new description out with the tables that are made from then on. Transfers that come
+/// with an older one are refused as a whole. Pools that change hands at different times need a
+/// region each; regions may cover the same memory.
 #pragma once
 
 #include <stddef.h>
@@ -47,9 +53,10 @@ typedef struct cinch_block_transfer {
 
 /** Writes local blocks to the peer's. Everything is checked before anything moves: an id that is
  *  out of range, or a block that is written twice, is INVALID_ARGUMENT; a pool that leaves its
- *  region, or whose region is not open any more, is REGION (the latter when it completes: nothing
- *  has been written). At most CINCH_MAX_PIECES blocks, those of all pools together, else TOO_LARGE.
- *  Otherwise as cinch_writev(). */
+ *  region, or whose region is not open any more, is REGION, and one whose region was renewed since
+ *  it was described is STALE (these two when it completes: nothing has been written). At most
+ * CINCH_MAX_PIECES blocks, those of all pools together, else TOO_LARGE. Otherwise as
+ * cinch_writev(). */
 CINCH_API cinch_status cinch_write_blocks(cinch_endpoint* endpoint,
                                           const cinch_block_transfer* transfer,
                                           const cinch_transfer_options* options,

@@ -54,6 +54,7 @@ typedef enum CINCH_NODISCARD cinch_status {
   CINCH_ERROR_ADDRESS = -50,             /**< An address cannot be parsed, resolved or bound. */
   CINCH_ERROR_REGION = -51,    /**< A remote region is unknown, or the access leaves it. */
   CINCH_ERROR_TRANSPORT = -52, /**< The transport library failed; the log has its words. */
+  CINCH_ERROR_STALE = -53,     /**< A remote region was renewed since it was described. */
 
   /* The system. */
   CINCH_ERROR_OUT_OF_MEMORY = -60,

@@ -261,6 +261,18 @@ CINCH_API cinch_status cinch_region_register(cinch_engine* engine, void* address
 /** Describes the region for a peer. */
 CINCH_API cinch_status cinch_region_describe(const cinch_region* region,
                                              cinch_remote_region* remote);
+/** Makes all descriptions of the region so far out of date: from the call on, an access that names
+ *  the region by one of them is refused with CINCH_ERROR_STALE before anything moves. Then waits up
+ *  to `timeout_seconds` for the accesses that began before. For memory that gets other users, such
+ *  as blocks of a cache: who may go on gets a new description. Not from a callback.
+ *  OK, INVALID_ARGUMENT, TIMEOUT (descriptions are out of date, but earlier accesses still run: a
+ *  call of this or of cinch_region_release() waits for them, too), INTERNAL (no randomness; nothing
+ *  has changed). */
+CINCH_API cinch_status cinch_region_renew(cinch_region* region, double timeout_seconds);
+/** How often the region had been renewed when it was described.
+ *  OK, INVALID_ARGUMENT, REGION (not a description). */
+CINCH_API cinch_status cinch_remote_region_generation(const cinch_remote_region* remote,
+                                                      uint64_t* generation);
 /** Refuses further accesses, waits up to `timeout_seconds` for running ones, and frees the region.
  *  OK, TIMEOUT (closed to new accesses, but not freed: call again). Null is allowed. */
 CINCH_API cinch_status cinch_region_release(cinch_region* region, double timeout_seconds);
@@ -269,7 +281,7 @@ CINCH_API cinch_status cinch_region_release(cinch_region* region, double timeout
  *  part. On completion with OK the data are in the peer's memory. After an error the range's
  *  contents are unspecified. `tag` is not used. Nothing outside the region is ever touched:
  *  a range that leaves it is refused as a whole with CINCH_ERROR_REGION.
- *  Returns and completes as cinch_send() does, and REGION. */
+ *  Returns and completes as cinch_send() does, and REGION or STALE. */
 CINCH_API cinch_status cinch_write(cinch_endpoint* endpoint, const void* data, uint64_t bytes,
                                    const cinch_remote_region* region, uint64_t offset_bytes,
                                    const cinch_transfer_options* options,

@@ -74,6 +74,8 @@ constexpr std::array kStatusTable = {
     StatusEntry{CINCH_ERROR_REGION, "CINCH_ERROR_REGION",
                 "a remote region is unknown or the access leaves it"},
     StatusEntry{CINCH_ERROR_TRANSPORT, "CINCH_ERROR_TRANSPORT", "the transport library failed"},
+    StatusEntry{CINCH_ERROR_STALE, "CINCH_ERROR_STALE",
+                "a remote region was renewed since it was described: ask its owner again"},
 
     StatusEntry{CINCH_ERROR_OUT_OF_MEMORY, "CINCH_ERROR_OUT_OF_MEMORY", "out of memory"},
     StatusEntry{CINCH_ERROR_IO, "CINCH_ERROR_IO", "reading or writing a file failed"},

@@ -32,6 +32,12 @@ Status ParseAddress(const Engine& engine, const char* text, HostPort& address) {
   return CINCH_OK;
 }
 
+// Needs the engine's lock.
+bool EarlierAreUnused(cinch_region& region) {
+  std::erase_if(region.earlier, [](const auto& each) { return each->users == 0; });
+  return region.earlier.empty();
+}
+
 bool Valid(const cinch_policy_stats* stats) {
   return stats != nullptr && stats->struct_size == sizeof(*stats);
 }
@@ -199,8 +205,36 @@ cinch_status cinch_region_register(cinch_engine* engine, void* address, uint64_t
 cinch_status cinch_region_describe(const cinch_region* region, cinch_remote_region* remote) {
   return Guarded([&]() -> Status {
     if (region == nullptr || remote == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+    const Engine::Guard guard(*region->engine);
     *remote = DescribeRegion(*region->entry);
     return CINCH_OK;
+  });
+}
+
+cinch_status cinch_remote_region_generation(const cinch_remote_region* remote,
+                                            uint64_t* generation) {
+  if (remote == nullptr || generation == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+  return ReadGeneration(*remote, *generation);
+}
+
+cinch_status cinch_region_renew(cinch_region* region, double timeout_seconds) {
+  return Guarded([&]() -> Status {
+    if (region == nullptr || region->engine->on_progress_thread()) {
+      return CINCH_ERROR_INVALID_ARGUMENT;
+    }
+    Engine& engine = *region->engine;
+    {
+      const Engine::Guard guard(engine);
+      region->earlier.push_back(region->entry);
+      if (const Status status = engine.regions().Renew(region->entry); status != CINCH_OK) {
+        region->earlier.pop_back();
+        return status;
+      }
+    }
+    return engine.WaitFor([&] { return EarlierAreUnused(*region); },
+                          Deadline::After(timeout_seconds))
+               ? CINCH_OK
+               : CINCH_ERROR_TIMEOUT;
   });
 }
 
@@ -212,7 +246,7 @@ cinch_status cinch_region_release(cinch_region* region, double timeout_seconds) 
       const Engine::Guard guard(engine);
       engine.regions().Unregister(*region->entry);
     }
-    const auto unused = [&] { return region->entry->users == 0; };
+    const auto unused = [&] { return region->entry->users == 0 && EarlierAreUnused(*region); };
     if (!engine.WaitFor(unused, Deadline::After(timeout_seconds))) return CINCH_ERROR_TIMEOUT;
     delete region;
     return CINCH_OK;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <vector>
 
 #include "cinch/transfer.h"
 #include "transfer/endpoint.h"
@@ -27,6 +28,8 @@ struct cinch_endpoint {
 struct cinch_region {
   std::shared_ptr<cinch::transfer::Engine> engine;
   std::shared_ptr<cinch::transfer::RegionEntry> entry;
+  /// Of earlier generations: what may still be in use. The engine's lock guards both.
+  std::vector<std::shared_ptr<cinch::transfer::RegionEntry>> earlier;
 };
 
 struct cinch_operation {

@@ -9,7 +9,7 @@
 
 namespace cinch::transfer {
 
-inline constexpr uint16_t kProtocolVersion = 1;
+inline constexpr uint16_t kProtocolVersion = 2;
 inline constexpr uint16_t kFormatVersion = 1;
 
 /// Capabilities. A peer that lacks what the other requires is refused.

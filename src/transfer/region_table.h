@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <vector>
@@ -12,10 +13,13 @@
 
 namespace cinch::transfer {
 
-/// Memory that peers may access. The engine's lock guards it.
+/// Memory that peers may access, as one generation of descriptions names it. The engine's lock
+/// guards it.
 struct RegionEntry {
   uint64_t id = 0;
   uint64_t key = 0;  ///< Random: knowing the id alone opens nothing.
+  uint64_t generation = 0;
+  std::deque<uint64_t> retired_keys;  ///< Of the generations before, as far as they are remembered.
   uint8_t* address = nullptr;
   uint64_t bytes = 0;
   uint32_t access = 0;
@@ -46,13 +50,16 @@ class RegionTable {
   /// OK, INTERNAL (no randomness).
   [[nodiscard]] Status Register(void* address, uint64_t bytes, uint32_t access, MemoryPlace place,
                                 std::shared_ptr<RegionEntry>& entry);
+  /// The region gets another key, which older descriptions do not have: `entry` becomes the next
+  /// generation's. OK, INTERNAL (no randomness).
+  [[nodiscard]] Status Renew(std::shared_ptr<RegionEntry>& entry);
   /// No new access finds the region any more.
   void Unregister(const RegionEntry& entry) { entries_.erase(entry.id); }
 
   /// Turns what a peer named into local memory. Every piece must lie in a region that it names
   /// with the right key and that allows `access`, and all must be in one place; otherwise nothing
   /// is accessed at all.
-  /// OK, REGION.
+  /// OK, REGION, STALE (the key of an earlier generation).
   [[nodiscard]] Status Resolve(const std::vector<WirePiece>& pieces, uint32_t access,
                                PieceList& memory, std::vector<RegionUse>& uses) const;
 
@@ -61,11 +68,16 @@ class RegionTable {
                                      PieceList& memory, std::vector<RegionUse>& uses) const;
 
  private:
+  [[nodiscard]] Status Find(uint64_t id, uint64_t key, uint32_t access,
+                            std::shared_ptr<RegionEntry>& entry) const;
+
   std::map<uint64_t, std::shared_ptr<RegionEntry>> entries_;
 };
 
 /// The contents of a cinch_remote_region.
 [[nodiscard]] cinch_remote_region DescribeRegion(const RegionEntry& entry);
+/// OK, REGION.
+[[nodiscard]] Status ReadGeneration(const cinch_remote_region& region, uint64_t& generation);
 /// What a descriptor says. OK, REGION.
 [[nodiscard]] Status ReadRegion(const cinch_remote_region& region, uint64_t& id, uint64_t& key,
                                 uint64_t& bytes);

@@ -169,6 +169,101 @@ TEST_F(Blocks, ARegionThatIsGoneIsRefused) {
   EXPECT_TRUE(RemoteIsUntouched());
 }
 
+// The owner has given the blocks to somebody else.
+TEST_F(Blocks, TablesOfAnEarlierGenerationAreRefused) {
+  const cinch_remote_region before = remote;
+  uint64_t generation = 77;
+  EXPECT_EQ(cinch_remote_region_generation(&before, &generation), CINCH_OK);
+  EXPECT_EQ(generation, 0u);
+  for (uint64_t i = 1; i <= 3; ++i) {
+    ASSERT_EQ(cinch_region_renew(region, kLongSeconds), CINCH_OK);
+    EXPECT_EQ(Write(Transfer()), CINCH_ERROR_STALE) << i;
+  }
+  cinch_operation* operation = nullptr;
+  const cinch_block_transfer transfer = Transfer();
+  ASSERT_EQ(cinch_read_blocks(pair.left().get(), &transfer, nullptr, &operation), CINCH_OK);
+  EXPECT_EQ(Wait(OperationHandle(operation)), CINCH_ERROR_STALE);
+  ASSERT_EQ(cinch_write(pair.left().get(), pools[0].base, 100, &before, 0, nullptr, &operation),
+            CINCH_OK);
+  EXPECT_EQ(Wait(OperationHandle(operation)), CINCH_ERROR_STALE);
+  ASSERT_EQ(cinch_read(pair.left().get(), pools[0].base, 100, &before, 0, nullptr, &operation),
+            CINCH_OK);
+  EXPECT_EQ(Wait(OperationHandle(operation)), CINCH_ERROR_STALE);
+  EXPECT_TRUE(RemoteIsUntouched());
+  const std::vector<uint8_t> original = Pattern(1, kLocalBlocks * kBlockBytes);
+  EXPECT_EQ(std::memcmp(devices->View(pools[0].base), original.data(), original.size()), 0);
+
+  ASSERT_EQ(cinch_region_describe(region, &remote), CINCH_OK);
+  EXPECT_EQ(cinch_remote_region_generation(&remote, &generation), CINCH_OK);
+  EXPECT_EQ(generation, 3u);
+  EXPECT_EQ(Write(Transfer()), CINCH_OK);
+  EXPECT_TRUE(AllEqual());
+}
+
+TEST_F(Blocks, OneStalePoolAmongFreshOnesMovesNothing) {
+  const cinch_remote_region before = remote;
+  ASSERT_EQ(cinch_region_renew(region, kLongSeconds), CINCH_OK);
+  ASSERT_EQ(cinch_region_describe(region, &remote), CINCH_OK);
+  pools[2].region = &before;
+  EXPECT_EQ(Write(Transfer()), CINCH_ERROR_STALE);
+  EXPECT_TRUE(RemoteIsUntouched());
+  pools[2].region = &remote;
+  EXPECT_EQ(Write(Transfer()), CINCH_OK);
+  EXPECT_TRUE(AllEqual());
+}
+
+// A description cannot be brought up to date by who holds it.
+TEST_F(Blocks, AGenerationCannotBeClaimed) {
+  const cinch_remote_region before = remote;
+  ASSERT_EQ(cinch_region_renew(region, kLongSeconds), CINCH_OK);
+  cinch_remote_region now;
+  ASSERT_EQ(cinch_region_describe(region, &now), CINCH_OK);
+  constexpr size_t kKeyAt = 16;
+  constexpr size_t kKeyBytes = 8;
+  for (size_t at = 0; at < sizeof(now.descriptor); ++at) {
+    remote = before;
+    const bool in_key = at >= kKeyAt && at < kKeyAt + kKeyBytes;
+    remote.descriptor[at] = in_key ? remote.descriptor[at] ^ 1 : now.descriptor[at];
+    EXPECT_EQ(Write(Transfer()), in_key ? CINCH_ERROR_REGION : CINCH_ERROR_STALE) << at;
+  }
+  EXPECT_TRUE(RemoteIsUntouched());
+}
+
+TEST_F(Blocks, GenerationsThatAreForgottenAreRefusedAsWell) {
+  for (int i = 0; i < 200; ++i) ASSERT_EQ(cinch_region_renew(region, 0), CINCH_OK);
+  EXPECT_EQ(Write(Transfer()), CINCH_ERROR_REGION);
+  EXPECT_TRUE(RemoteIsUntouched());
+}
+
+TEST_F(Blocks, RenewingWaitsForWhatBeganBefore) {
+  FakeStream stream;
+  stream.reached = false;
+  cinch_transfer_options options = TransferOptions();
+  options.stream = &stream;
+  const cinch_block_transfer transfer = Transfer();
+  cinch_operation* operation = nullptr;
+  ASSERT_EQ(cinch_write_blocks(pair.left().get(), &transfer, &options, &operation), CINCH_OK);
+  const OperationHandle write(operation);
+  ASSERT_TRUE(pair.right_engine()->WaitFor([&] { return region->entry->users > 0; },
+                                           Deadline::After(kLongSeconds)));
+  EXPECT_EQ(cinch_region_renew(region, 0.01), CINCH_ERROR_TIMEOUT);
+  EXPECT_EQ(Write(Transfer()), CINCH_ERROR_STALE);
+  EXPECT_EQ(cinch_region_renew(region, 0.01), CINCH_ERROR_TIMEOUT);
+  EXPECT_EQ(cinch_region_release(region, 0.01), CINCH_ERROR_TIMEOUT);
+  stream.reached = true;
+  EXPECT_EQ(Wait(write), CINCH_OK);
+  EXPECT_TRUE(AllEqual());
+}
+
+TEST_F(Blocks, RenewingTakesNoNonsense) {
+  uint64_t generation = 0;
+  EXPECT_EQ(cinch_region_renew(nullptr, 1), CINCH_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(cinch_remote_region_generation(nullptr, &generation), CINCH_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(cinch_remote_region_generation(&remote, nullptr), CINCH_ERROR_INVALID_ARGUMENT);
+  remote = {};
+  EXPECT_EQ(cinch_remote_region_generation(&remote, &generation), CINCH_ERROR_REGION);
+}
+
 TEST_F(Blocks, SourcesMayRepeatInAWrite) {
   local_ids[1] = local_ids[0];
   EXPECT_EQ(Write(Transfer()), CINCH_OK);

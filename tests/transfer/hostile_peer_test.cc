@@ -83,6 +83,59 @@ TEST(HostilePeer, WritesAreBoundedAndChecked) {
   EXPECT_EQ(peer.End(), CINCH_ERROR_PROTOCOL);
 }
 
+// Keys that were valid once open nothing, in lists of pieces or of blocks, alone or among valid
+// ones.
+TEST(HostilePeer, RetiredKeysOpenNothing) {
+  Hostile peer;
+  constexpr uint64_t kBytes = 4096;
+  std::vector<uint8_t> memory(kBytes, 0xEE);
+  cinch_region* region = nullptr;
+  ASSERT_EQ(cinch_region_register(peer.engine(), memory.data(), memory.size(), CINCH_REGION_WRITE,
+                                  &region),
+            CINCH_OK);
+  std::vector<transfer::WirePiece> pieces;
+  for (int i = 0; i < 3; ++i) {
+    cinch_remote_region remote;
+    transfer::WirePiece piece;
+    ASSERT_EQ(cinch_region_describe(region, &remote), CINCH_OK);
+    ASSERT_EQ(transfer::ReadRegion(remote, piece.region_id, piece.region_key, piece.bytes),
+              CINCH_OK);
+    piece.bytes = kBytes / 2;
+    pieces.push_back(piece);
+    ASSERT_EQ(cinch_region_renew(region, kLongSeconds), CINCH_OK);
+  }
+  uint64_t id = 0;
+  const auto write = [&](const void* list, size_t bytes, uint32_t count, uint8_t flags) {
+    WireHeader header = peer.Make(WireType::kWrite);
+    header.id = ++id;
+    header.bytes = count * (kBytes / 2);
+    header.count = count;
+    header.flags = flags;
+    const auto* first = static_cast<const uint8_t*>(list);
+    peer.Send(header, {first, first + bytes}, true);
+    WireHeader segment = Segment(peer, id, 0, header.bytes);
+    peer.Send(segment, std::vector<uint8_t>(header.bytes, 1), true);
+    EXPECT_TRUE(peer.HasAllBack(Deadline::After(kLongSeconds)));
+    WireHeader abort = peer.Make(WireType::kAbort);
+    abort.id = id;
+    abort.status = CINCH_ERROR_CANCELLED;
+    peer.Send(abort);
+  };
+  for (const transfer::WirePiece& piece : pieces) {
+    write(&piece, sizeof(piece), 1, 0);
+    struct {
+      transfer::WireBlocks head;
+      uint32_t ids[2] = {1, 0};
+    } blocks;
+    blocks.head = {piece.region_id, piece.region_key, 0, kBytes / 2, 2, 2};
+    write(&blocks, sizeof(blocks), 2, transfer::kFlagBlocks);
+  }
+  write(pieces.data(), pieces.size() * sizeof(pieces[0]), 3, 0);
+  EXPECT_EQ(memory, std::vector<uint8_t>(kBytes, 0xEE));
+  EXPECT_EQ(cinch_endpoint_state(peer.endpoint.get()), CINCH_OK);
+  EXPECT_EQ(cinch_region_release(region, kLongSeconds), CINCH_OK);
+}
+
 TEST(HostilePeer, IllegalMessagesEndTheConnection) {
   const auto expect_end = [](const char* what, auto&& change) {
     Hostile peer;

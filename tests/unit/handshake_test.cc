@@ -134,7 +134,7 @@ TEST(Handshake, IncompatiblePeersAreNamed) {
   };
   EXPECT_EQ(check([](Hello&) {}), CINCH_OK);
   EXPECT_EQ(check([](Hello& h) { h.protocol_max = 7; }), CINCH_OK);
-  EXPECT_EQ(check([](Hello& h) { h.protocol_min = h.protocol_max = 2; }),
+  EXPECT_EQ(check([](Hello& h) { h.protocol_min = h.protocol_max = kProtocolVersion + 1; }),
             CINCH_ERROR_VERSION_MISMATCH);
   EXPECT_EQ(check([](Hello& h) { h.format_min = h.format_max = 2; }), CINCH_ERROR_VERSION_MISMATCH);
   EXPECT_EQ(check([](Hello& h) { h.required = uint64_t{1} << 40; }),
