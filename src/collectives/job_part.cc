@@ -36,7 +36,7 @@ Status JobPart::Lower(const Operation& operation, bool lone) {
     LowerPlain(lowering, &plan_);
     return CINCH_OK;
   }
-  lowering.decision = key->decision();
+  lowering.decision = key->decision(operation.ticket.index);
   while (KeyRecord* used = key->TakeUsedRecord()) comm_->Recycle(used);
   if (key->IsCarrier(operation.ticket.index)) {
     const size_t records = operation.kind == Kind::kAllReduce ? 2 : 1;
@@ -47,7 +47,7 @@ Status JobPart::Lower(const Operation& operation, bool lone) {
     }
     key->Attach(operation.ticket, lowering.records[0], lowering.records[1]);
   }
-  if (lone && KeyHistory::IsTimed(operation.ticket.index)) {
+  if (lone && key->IsTimed(operation.ticket.index)) {
     timed_key_ = key;
     timed_bytes_ = operation.count * NcclDtypeBytes(operation.dtype);
     timed_compressed_ = lowering.decision.compressed;

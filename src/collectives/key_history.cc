@@ -25,6 +25,15 @@ constexpr uint64_t kSampleDistance = 64;
 constexpr uint64_t kRetryDistance = 256;
 // More than this is not worth coding (15/16).
 constexpr uint64_t kMaxUsefulRatio = kRatioOne / 16 * 15;
+// What keeps more has little to gain, and may lose by what coding costs: it is tried on a few
+// operations before it is done (3/4).
+constexpr uint64_t kMaxSafeRatio = kRatioOne / 4 * 3;
+// How much less time compressed operations have to take (1/32): what takes turns with others is
+// never measured exactly, and a tie is not worth the memory.
+constexpr uint64_t kLeastGain = 32;
+// Operations after a trial that tell how it went: hosts which are ahead time it late.
+constexpr uint64_t kVerdictDistance = 4;
+constexpr uint64_t kVerdicts = 3;
 // What is remembered: so many operations back.
 constexpr uint64_t kWindow = 32;
 // A frame that does not fit costs about as much as sending the message again, and more risk.
@@ -50,7 +59,12 @@ uint64_t PerMebibyte(double seconds, uint64_t bytes) {
 }  // namespace
 
 bool KeyHistory::IsCarrier(uint64_t index) const {
-  return decision().compressed || index < kFirstSamples || index % kSampleDistance == 0;
+  if (decision(index).compressed || index < kFirstSamples || index % kSampleDistance == 0) {
+    return true;
+  }
+  if (!on_trial_ || index < trial_begin_ + kTrial) return false;
+  const uint64_t since = index - trial_begin_ - kTrial;
+  return since % kVerdictDistance == 0 && since / kVerdictDistance < kVerdicts;
 }
 
 uint64_t KeyHistory::CountsFrom(uint64_t index) {
@@ -60,7 +74,9 @@ uint64_t KeyHistory::CountsFrom(uint64_t index) {
   return index + kSteadyLag;
 }
 
-bool KeyHistory::IsTimed(uint64_t index) { return index < 16 || index % 16 < 2; }
+bool KeyHistory::IsTimed(uint64_t index) const {
+  return index < 16 || index % 16 < 2 || (on_trial_ && IsTried(index));
+}
 
 Ticket KeyHistory::Take() { return {count_++}; }
 
@@ -79,10 +95,12 @@ bool KeyHistory::Ready(uint64_t index) {
   return true;
 }
 
-Decision KeyHistory::decision() const {
+Decision KeyHistory::decision(uint64_t index) const {
   // Pinned before anything is known: slots that hold every frame.
   if (mode_ == PolicyMode::kCompressed && !decision_.compressed) return {true, kMaxRatio};
-  return decision_;
+  Decision decision = decision_;
+  if (on_trial_ && !IsTried(index)) decision.compressed = false;
+  return decision;
 }
 
 void KeyHistory::Apply(const Pending& pending) {
@@ -102,10 +120,18 @@ void KeyHistory::Apply(const Pending& pending) {
   uint64_t cost = 0;
   decision_.ratio = BestRatio(&cost);
   if (window_.size() < kFewSamples) decision_.ratio += decision_.ratio / 32;
-  const bool retry = pending.index % kRetryDistance == 0;
-  const bool known = raw != 0 && compressed != 0 && !retry;
-  decision_.compressed =
-      mode_ == PolicyMode::kCompressed || (cost <= kMaxUsefulRatio && (!known || compressed < raw));
+  decision_.compressed = mode_ == PolicyMode::kCompressed || cost <= kMaxUsefulRatio;
+  if (mode_ != PolicyMode::kCompressed) Judge(pending.index, cost, raw, compressed);
+}
+
+// Decides whether compression, where it is possible, is only on trial. Called for each carrier.
+void KeyHistory::Judge(uint64_t index, uint64_t cost, uint64_t raw, uint64_t compressed) {
+  const bool known = raw != 0 && compressed != 0;
+  const bool gains = known && compressed < raw - raw / kLeastGain;
+  on_trial_ = !gains && (known || cost > kMaxSafeRatio);
+  // What turned out not to gain is tried again from time to time.
+  const bool retry = index % kRetryDistance == 0;
+  if (on_trial_ && (retry || (!known && trial_begin_ == kNever))) trial_begin_ = CountsFrom(index);
 }
 
 // Of the kept fractions that occurred, the one for which slots would have cost least: its own size

@@ -31,10 +31,10 @@ class KeyHistory {
   /// Takes the next place.
   Ticket Take();
 
-  /// True when everything that counts for operation `index` is here; then decision() is the one for
-  /// it. Ascending indices only.
+  /// True when everything that counts for operation `index` is here; then decision(index) is known.
+  /// Ascending indices only.
   [[nodiscard]] bool Ready(uint64_t index);
-  [[nodiscard]] Decision decision() const;
+  [[nodiscard]] Decision decision(uint64_t index) const;
 
   /// Whether operation `index`, which is decided, is a carrier: its headers are combined and count
   /// later. All compressed ones are; of the others, which need a sample for it, only some.
@@ -61,10 +61,14 @@ class KeyHistory {
 
   /// From which operation on the carrier `index` counts.
   [[nodiscard]] static uint64_t CountsFrom(uint64_t index);
-  /// Whether operation `index` should be timed: not all, since events cost.
-  [[nodiscard]] static bool IsTimed(uint64_t index);
+  /// Whether operation `index`, which is decided, should be timed: not all, since events cost.
+  [[nodiscard]] bool IsTimed(uint64_t index) const;
 
  private:
+  static constexpr uint64_t kNever = uint64_t{1} << 62;
+  /// Operations of a trial: enough to be timed, and few enough not to matter.
+  static constexpr uint64_t kTrial = 5;
+
   struct Pending {
     uint64_t index;
     KeyRecord* records[2];
@@ -83,12 +87,18 @@ class KeyHistory {
   };
 
   void Apply(const Pending& pending);
+  void Judge(uint64_t index, uint64_t cost, uint64_t raw, uint64_t compressed);
+  [[nodiscard]] bool IsTried(uint64_t index) const { return index - trial_begin_ < kTrial; }
   [[nodiscard]] uint64_t BestRatio(uint64_t* average_cost) const;
 
   PolicyMode mode_;
   uint64_t count_ = 0;
   uint32_t novelty_ = 16;
   Decision decision_;
+  /// decision_ counts for the operations of a trial only: whether it gains is not known, and it
+  /// cannot gain much.
+  bool on_trial_ = false;
+  uint64_t trial_begin_ = kNever;
   std::deque<Sample> window_;
   std::deque<Pending> pending_;
   std::deque<KeyRecord*> used_;

@@ -34,9 +34,9 @@ void FuzzHistory(PolicyMode mode, FuzzInput* input) {
     const Ticket ticket = left.Take();
     Require(right.Take().index == ticket.index, "tickets count");
     Require(left.Ready(ticket.index) && right.Ready(ticket.index), "all records are there");
-    const Decision decision = left.decision();
-    Require(decision.compressed == right.decision().compressed &&
-                decision.ratio == right.decision().ratio,
+    const Decision decision = left.decision(ticket.index);
+    Require(decision.compressed == right.decision(ticket.index).compressed &&
+                decision.ratio == right.decision(ticket.index).ratio,
             "ranks that saw the same decide the same");
     Require(left.IsCarrier(ticket.index) == right.IsCarrier(ticket.index), "and carry the same");
     RequireSlotFits(input->Number() % kMostBytes, decision.ratio);

@@ -14,15 +14,17 @@ namespace {
 /// Takes `count` operations, answering each carrier at once.
 Decision RunOperations(KeyHistory* history, uint64_t count, uint64_t ratio,
                        std::deque<KeyRecord>* records) {
+  uint64_t next = 0;
   for (uint64_t i = 0; i < count; ++i) {
     const Ticket ticket = history->Take();
+    next = ticket.index + 1;
     EXPECT_TRUE(history->Ready(ticket.index));
     if (!history->IsCarrier(ticket.index)) continue;
     KeyRecord& record = records->emplace_back();
     record = {1, 0, ratio, history->raw_nanoseconds(), history->compressed_nanoseconds()};
     history->Attach(ticket, &record, nullptr);
   }
-  return history->decision();
+  return history->decision(next);
 }
 
 /// Plain is faster.
@@ -44,7 +46,7 @@ TEST(KeyHistory, OneSlowTimingSaysNothing) {
 TEST(KeyHistory, StartsPlainAndCompressesOnceTheRatioIsKnown) {
   KeyHistory history(PolicyMode::kAuto);
   std::deque<KeyRecord> records;
-  EXPECT_FALSE(history.decision().compressed);
+  EXPECT_FALSE(history.decision(0).compressed);
   const Decision decision = RunOperations(&history, 5, kRatioOne * 2 / 3, &records);
   EXPECT_TRUE(decision.compressed);
   // With a margin, as little is known.
@@ -77,10 +79,64 @@ TEST(KeyHistory, TriesAgainWhatWasSlower) {
   EXPECT_TRUE(compressed_later);
 }
 
+/// Runs operations that take a unit of time plain and `factor` compressed; the hosts are `ahead`
+/// operations ahead of what they time. Returns how many of the operations from `from` on were
+/// compressed.
+uint64_t CountCompressed(uint64_t count, uint64_t from, uint64_t ratio, double factor,
+                         uint64_t ahead) {
+  KeyHistory history(PolicyMode::kAuto);
+  std::deque<KeyRecord> records;
+  std::deque<bool> forms;
+  std::deque<bool> timed;
+  uint64_t compressed = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    const Ticket ticket = history.Take();
+    EXPECT_TRUE(history.Ready(i));
+    forms.push_back(history.decision(i).compressed);
+    timed.push_back(history.IsTimed(i));
+    if (i >= from && forms.back()) ++compressed;
+    if (history.IsCarrier(i)) {
+      KeyRecord& record = records.emplace_back();
+      record = {1, 0, ratio, history.raw_nanoseconds(), history.compressed_nanoseconds()};
+      history.Attach(ticket, &record, nullptr);
+    }
+    if (i < ahead || !timed[i - ahead]) continue;
+    const bool form = forms[i - ahead];
+    history.AddTiming(form, form ? 1e-3 * factor : 1e-3, 1 << 20);
+  }
+  return compressed;
+}
+
+TEST(KeyHistory, TriesWhatKeepsMuchOnAFewOperationsOnly) {
+  for (const uint64_t ahead : {0U, 3U, 8U}) {
+    SCOPED_TRACE(ahead);
+    EXPECT_LE(CountCompressed(64, 0, kRatioOne * 5 / 6, 1.1, ahead), 6U);
+    // With the trials of later: less than three in a hundred.
+    EXPECT_LE(CountCompressed(3000, 0, kRatioOne * 5 / 6, 1.1, ahead), 90U);
+  }
+}
+
+TEST(KeyHistory, CompressesWhatKeepsMuchOnceTheTrialGained) {
+  for (const uint64_t ahead : {0U, 3U, 8U}) {
+    SCOPED_TRACE(ahead);
+    EXPECT_EQ(CountCompressed(300, 40, kRatioOne * 5 / 6, 0.9, ahead), 260U);
+  }
+}
+
+TEST(KeyHistory, ATieIsNoGain) {
+  EXPECT_EQ(CountCompressed(250, 40, kRatioOne * 5 / 6, 0.99, 0), 0U);
+  EXPECT_EQ(CountCompressed(250, 40, kRatioOne / 2, 0.99, 0), 0U);
+}
+
+TEST(KeyHistory, WhatKeepsLittleIsCompressedUntilItIsKnownToLose) {
+  EXPECT_EQ(CountCompressed(300, 4, kRatioOne * 2 / 3, 0.7, 0), 296U);
+  EXPECT_EQ(CountCompressed(250, 40, kRatioOne * 2 / 3, 1.2, 0), 0U);
+}
+
 TEST(KeyHistory, PinnedCompressesFromTheStartInSlotsForEverything) {
   KeyHistory history(PolicyMode::kCompressed);
-  EXPECT_TRUE(history.decision().compressed);
-  EXPECT_GE(history.decision().ratio, kRatioOne);
+  EXPECT_TRUE(history.decision(0).compressed);
+  EXPECT_GE(history.decision(0).ratio, kRatioOne);
   std::deque<KeyRecord> records;
   EXPECT_TRUE(RunOperations(&history, 500, kRatioOne, &records).compressed);
 }
@@ -108,7 +164,7 @@ TEST(KeyHistory, WaitsForBothRecords) {
   EXPECT_FALSE(history.Ready(KeyHistory::CountsFrom(0)));
   second = {1, 0, kRatioOne / 4 * 3, 0, 0};
   EXPECT_TRUE(history.Ready(KeyHistory::CountsFrom(0)));
-  EXPECT_GE(history.decision().ratio, kRatioOne / 4 * 3);
+  EXPECT_GE(history.decision(history.Take().index).ratio, kRatioOne / 4 * 3);
 }
 
 // What a rank decides must not depend on when it looks: one asks at once, the other as late as it
@@ -133,8 +189,8 @@ TEST(KeyHistory, DecidesAlikeHoweverLateItLearns) {
       ++told;
     }
     ASSERT_TRUE(late.Ready(ticket.index));
-    ASSERT_EQ(eager.decision().compressed, late.decision().compressed) << i;
-    ASSERT_EQ(eager.decision().ratio, late.decision().ratio) << i;
+    ASSERT_EQ(eager.decision(ticket.index).compressed, late.decision(ticket.index).compressed) << i;
+    ASSERT_EQ(eager.decision(ticket.index).ratio, late.decision(ticket.index).ratio) << i;
     ASSERT_EQ(eager.IsCarrier(ticket.index), late.IsCarrier(ticket.index));
     if (!eager.IsCarrier(ticket.index)) continue;
     Carrier& carrier = carriers.emplace_back();
@@ -158,8 +214,8 @@ TEST(KeyHistory, RareMisfitsDoNotMakeSlotsLarge) {
   for (int i = 0; i < 300; ++i) {
     RunOperations(&history, 1, i % 32 == 0 ? kRatioOne : kRatioOne / 2, &records);
   }
-  EXPECT_TRUE(history.decision().compressed);
-  EXPECT_EQ(history.decision().ratio, kRatioOne / 2);
+  EXPECT_TRUE(history.decision(history.Take().index).compressed);
+  EXPECT_EQ(history.decision(history.Take().index).ratio, kRatioOne / 2);
 }
 
 TEST(KeyHistory, FrequentMisfitsMakeSlotsLarger) {
@@ -168,8 +224,8 @@ TEST(KeyHistory, FrequentMisfitsMakeSlotsLarger) {
   for (int i = 0; i < 300; ++i) {
     RunOperations(&history, 1, i % 3 == 0 ? kRatioOne / 4 * 3 : kRatioOne / 2, &records);
   }
-  EXPECT_TRUE(history.decision().compressed);
-  EXPECT_EQ(history.decision().ratio, kRatioOne / 4 * 3);
+  EXPECT_TRUE(history.decision(history.Take().index).compressed);
+  EXPECT_EQ(history.decision(history.Take().index).ratio, kRatioOne / 4 * 3);
 }
 
 TEST(KeyHistory, ALiesRatioIsNoLargerThanAnyFrames) {
