@@ -378,8 +378,8 @@ int RepeatsFor(size_t bytes) { return bytes >= (size_t{256} << 20) ? 5 : 20; }
 
 void CompareWithNccl(World* world, NcclPeer* nccl, const std::vector<size_t>& sizes) {
   std::printf(
-      "GB/s of %-14s MB   nccl | 64 SMs   48     32     16 | direct 64    32 | raw 64 | best/nccl "
-      "at 64\n",
+      "GB/s of %-14s MB   nccl | 64 SMs   48     32     24     16 | direct 64    32 | raw 64 | "
+      "best/nccl at 64\n",
       "");
   for (const Operation& operation : kOperations) {
     for (const size_t bytes : sizes) {
@@ -398,7 +398,7 @@ void CompareWithNccl(World* world, NcclPeer* nccl, const std::vector<size_t>& si
           Enqueued(operation.fused(rank, own, bytes));
         });
       };
-      for (const uint32_t sms : {64U, 48U, 32U, 16U}) {
+      for (const uint32_t sms : {64U, 48U, 32U, 24U, 16U}) {
         const double rate = time(sms);
         if (sms == 64) best = rate;
         std::printf(" %6.0f", rate);

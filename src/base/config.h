@@ -36,6 +36,7 @@ struct Config {
   double device_codec_gbps = 0;  ///< A device codec's, in 10^9 bits a second; 0 = measured.
   std::string nccl_library;      ///< The NCCL behind the interposer; empty = search.
   uint64_t collectives_min_bytes = uint64_t{1} << 20;
+  bool fused = false;
   std::string nccl_report;  ///< "stderr" or a file; empty = none.
 };
 

@@ -139,6 +139,11 @@ constexpr ConfigField kFields[] = {
                                c.collectives_min_bytes);
      },
      [](const Config& c) { return fmt::to_string(c.collectives_min_bytes); }},
+    {"CINCH_FUSED", "on|off",
+     "Whether NCCL's operations between ranks that reach each other's memory take the fused kernels "
+     "where those were measured to gain. The same on all ranks.",
+     false, [](std::string_view text, Config& c) { return ParseWord(text, kSwitchWords, c.fused); },
+     [](const Config& c) { return PrintWord(kSwitchWords, c.fused); }},
     {"CINCH_NCCL_REPORT", "stderr or path",
      "Where the interposer writes at exit, a line a communicator, what it did; a file is appended "
      "to.",

@@ -75,10 +75,43 @@ Communicator::~Communicator() {
   }
   for (Event event : free_events_) device_->DestroyEvent(event);
   if (last_use_ != nullptr) device_->DestroyEvent(last_use_);
+  if (last_peer_use_ != nullptr) device_->DestroyEvent(last_peer_use_);
+  KeepPeerPath(std::move(peer_path_));
   // Flags and targets stay in the pages of step records and go on from there.
   for (void* page : key_pages_) ReturnPinnedPage(device_, page, PageUse::kKeyRecords);
   for (void* page : step_pages_) ReturnPinnedPage(device_, page, PageUse::kStepRecords);
   device_->Select(previous);
+}
+
+NcclResult Communicator::RunOverPeers(const Operation& operation) {
+  CheckPeerPath();
+  if (error.load() != kNcclSuccess) return error.load();
+  const int previous = device_->Select(ordinal_);
+  // Calls of a path are ordered by their streams.
+  Status status = CINCH_OK;
+  if (last_peer_use_ == nullptr) status = device_->CreateEvent(&last_peer_use_);
+  if (status == CINCH_OK && peer_path_used_ && last_peer_stream_ != operation.stream) {
+    status = device_->WaitEvent(operation.stream, last_peer_use_);
+  }
+  if (status == CINCH_OK) status = peer_path_->Enqueue(operation);
+  if (status == CINCH_OK) status = device_->RecordEvent(last_peer_use_, operation.stream);
+  device_->Select(previous);
+  last_peer_stream_ = operation.stream;
+  peer_path_used_ = true;
+  counters_.over_peers.fetch_add(1, std::memory_order_relaxed);
+  if (status == CINCH_OK) return kNcclSuccess;
+  Log(LogLevel::kError, "rank {} of {}: an operation over peer memory could not be enqueued: {}",
+      rank_, ranks_, cinch_status_text(status));
+  return kNcclUnhandledCudaError;
+}
+
+void Communicator::CheckPeerPath() {
+  if (peer_path_ == nullptr || error.load() != kNcclSuccess) return;
+  const Status status = peer_path_->Check();
+  if (status == CINCH_OK) return;
+  Log(LogLevel::kError, "rank {} of {}: an operation over peer memory failed: {}", rank_, ranks_,
+      cinch_status_text(status));
+  error.store(kNcclSystemError);
 }
 
 bool Communicator::IsEligible(const Operation& operation) const {

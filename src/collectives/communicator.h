@@ -12,6 +12,7 @@
 #include "base/config.h"
 #include "collectives/nccl_api.h"
 #include "collectives/operation.h"
+#include "collectives/peer_path.h"
 #include "collectives/pinned_pages.h"
 
 namespace cinch::collectives {
@@ -24,6 +25,7 @@ struct Counters {
   std::atomic<uint64_t> wire_bytes{0};      ///< What was sent in its place.
   std::atomic<uint64_t> overflows{0};
   std::atomic<uint64_t> delegated{0};
+  std::atomic<uint64_t> over_peers{0};  ///< Operations that took the path over peer memory.
 };
 
 struct CommunicatorOptions {
@@ -79,6 +81,20 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   /// An error that ncclCommGetAsyncError reports from now on.
   std::atomic<NcclResult> error{kNcclSuccess};
   std::atomic<bool> aborted{false};
+
+  /// Before anything is enqueued.
+  void SetPeerPath(std::unique_ptr<PeerPath> path) { peer_path_ = std::move(path); }
+  /// Whether an operation goes over peer memory. Depends on nothing but what all participants know.
+  [[nodiscard]] bool TakesPeerPath(const Operation& operation) const {
+    return peer_path_ != nullptr && peer_path_->Takes(operation);
+  }
+  /// Enqueues an operation that does. Under mutex().
+  [[nodiscard]] NcclResult RunOverPeers(const Operation& operation);
+  /// An error of a kernel that gave up becomes the communicator's. From any thread.
+  void CheckPeerPath();
+  void AbortPeerPath() {
+    if (peer_path_ != nullptr) peer_path_->Abort();
+  }
 
   /// Whether an operation is large enough, and of a kind and dtype, to be compressed at all.
   /// Depends on nothing but what all participants know.
@@ -149,6 +165,10 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::vector<void*> free_step_records_;
   std::deque<StepRecord*> later_step_records_;
   std::mutex records_mutex_;
+  std::unique_ptr<PeerPath> peer_path_;
+  Event last_peer_use_ = nullptr;
+  Stream last_peer_stream_ = nullptr;
+  bool peer_path_used_ = false;
   std::deque<Timing> timings_;
   std::vector<Event> free_events_;
 };

@@ -65,8 +65,15 @@ void Dispatcher::EnsureThread() {
 }
 
 NcclResult Dispatcher::Submit(Job job, bool group_is_open) {
+  const NcclApi* api =
+      job.peer_operations.empty() ? nullptr : &job.peer_operations.front().comm->api();
+  const NcclResult peer_result = RunPeerOperations(&job);
   const std::vector<Communicator*> comms = CommunicatorsOf(job);
-  if (comms.empty()) return kNcclSuccess;
+  if (peer_result != kNcclSuccess || comms.empty()) {
+    // What is left of the group is nothing, or is not to be launched.
+    const NcclResult ended = group_is_open && api != nullptr ? api->group_end() : kNcclSuccess;
+    return peer_result != kNcclSuccess ? peer_result : ended;
+  }
   // A stream that waits for the dispatcher is in danger: when the application then frees device
   // memory or loads a kernel, it holds the driver's lock until the stream goes on, and the
   // dispatcher needs that lock. So a call is patient first.

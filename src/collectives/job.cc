@@ -119,6 +119,10 @@ void Runner::Abandon() {
 
 void Admit(const Operation& operation, Job* job) {
   Communicator& comm = *operation.comm;
+  if (comm.TakesPeerPath(operation)) {
+    job->peer_operations.push_back(operation);
+    return;
+  }
   const bool eligible = comm.IsEligible(operation);
   if (!eligible || !IsPairwise(operation.kind)) {
     Operation& added = job->operations.emplace_back(operation);
@@ -135,6 +139,17 @@ void Admit(const Operation& operation, Job* job) {
     comm.Admit(&pair);
     job->operations.push_back(pair);
   }
+}
+
+NcclResult RunPeerOperations(Job* job) {
+  NcclResult result = kNcclSuccess;
+  for (const Operation& operation : job->peer_operations) {
+    if (result != kNcclSuccess) break;
+    const std::lock_guard lock(operation.comm->mutex());
+    result = operation.comm->RunOverPeers(operation);
+  }
+  job->peer_operations.clear();
+  return result;
 }
 
 bool IsDecided(const Job& job) {

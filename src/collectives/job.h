@@ -13,6 +13,8 @@ namespace cinch::collectives {
 
 struct Job {
   std::vector<Operation> operations;
+  /// Those that go over peer memory: nothing has to be known to enqueue them.
+  std::vector<Operation> peer_operations;
 
   /// A rank's own part of an operation that was taken apart into pairs.
   struct OwnCopy {
@@ -48,6 +50,9 @@ void Admit(const Operation& operation, Job* job);
 
 /// The communicators of a job, in the order of their addresses.
 [[nodiscard]] std::vector<Communicator*> CommunicatorsOf(const Job& job);
+
+/// Enqueues and removes what goes over peer memory. Without any mutex.
+[[nodiscard]] NcclResult RunPeerOperations(Job* job);
 
 /// Enqueues a decided job. `group_is_open`: the caller has opened an NCCL group, which this ends.
 /// `on_helper_streams`: each communicator's helper stream takes the place of the job's streams.

@@ -24,12 +24,14 @@ uint64_t ReadCounter(const char* name) {
 
 }  // namespace
 
-Rig::Rig(PolicyMode policy, uint64_t min_bytes, double patience_seconds) {
+Rig::Rig(PolicyMode policy, uint64_t min_bytes, double patience_seconds,
+         collectives::PeerPathMaker peer_path) {
   nccl::SetRealLibraryPath(CINCH_NCCL_DOUBLE);
   nccl::ShimSettings settings;
   settings.options.policy = policy;
   settings.options.min_bytes = min_bytes;
   settings.options.patience_seconds = patience_seconds;
+  settings.peer_path = std::move(peer_path);
   shim_ = std::make_unique<nccl::Shim>(nccl::TheRealLibrary().api, &device_, settings);
   nccl::Shim::InstallForTesting(shim_.get());
   (void)TakeWireBytes();

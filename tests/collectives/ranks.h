@@ -41,7 +41,8 @@ int ncclCommCount(void*, int*);
 class Rig {
  public:
   /// Without patience, so that hosts which are ahead leave their calls to the dispatcher.
-  explicit Rig(PolicyMode policy, uint64_t min_bytes, double patience_seconds = 0);
+  explicit Rig(PolicyMode policy, uint64_t min_bytes, double patience_seconds = 0,
+               collectives::PeerPathMaker peer_path = nullptr);
   Rig(const Rig&) = delete;
   Rig& operator=(const Rig&) = delete;
   ~Rig();

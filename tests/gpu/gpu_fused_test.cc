@@ -2,6 +2,8 @@
 /// The fused collectives with ranks that are streams of one process, bit for bit.
 #include <cuda_fp16.h>
 
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 
 #include "support/fused_group.h"
@@ -20,6 +22,17 @@ uint32_t CtasFor(uint32_t ranks) { return ranks <= 4 ? 32 : 16; }
 size_t OperationCount() {
   const char* text = std::getenv("CINCH_FUSED_TEST_OPERATIONS");
   return text == nullptr ? 300 : static_cast<size_t>(std::strtoul(text, nullptr, 10));
+}
+
+/// The seconds after which random operations end, however many are left.
+double OperationSeconds() {
+  const char* text = std::getenv("CINCH_FUSED_TEST_SECONDS");
+  return text == nullptr ? 1e9 : std::strtod(text, nullptr);
+}
+
+uint64_t OperationSeed() {
+  const char* text = std::getenv("CINCH_FUSED_TEST_SEED");
+  return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
 }
 
 /// Device memory with a message at an offset, surrounded by bytes that nobody may touch.
@@ -338,11 +351,17 @@ void RunRandomOperation(FusedGroup* group, Numbers* numbers) {
 }
 
 TEST_P(FusedTest, RandomOperations) {
-  Numbers numbers(GetParam());
-  for (size_t i = 0; i < OperationCount(); ++i) {
+  Numbers numbers(GetParam() + 1000 * OperationSeed());
+  const auto start = std::chrono::steady_clock::now();
+  const std::chrono::duration<double> most(OperationSeconds());
+  size_t done = 0;
+  while (done < OperationCount() && std::chrono::steady_clock::now() - start < most) {
     RunRandomOperation(&group_, &numbers);
-    if (HasFatalFailure() || HasNonfatalFailure()) FAIL() << "operation " << i;
+    if (HasFatalFailure() || HasNonfatalFailure()) FAIL() << "operation " << done;
+    ++done;
   }
+  RecordProperty("operations", static_cast<int>(done));
+  std::printf("%zu operations of %u ranks\n", done, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, FusedTest, testing::Values(2, 4, 8));

@@ -42,6 +42,7 @@ Shim* MakeShim() {
   settings.options.min_bytes = config.collectives_min_bytes;
   settings.options.timeout_seconds = config.timeout_seconds;
   settings.report = config.nccl_report;
+  if (config.fused) settings.peer_path = &collectives::MakeFusedPath;
   return new Shim(TheRealLibrary().api, collectives::CudaDevice(), std::move(settings));
 }
 
@@ -139,20 +140,23 @@ void Shim::Adopt(const std::vector<NcclComm>& comms) {
         result, ended);
     return;
   }
+  std::vector<Communicator*> made;
   for (size_t i = 0; i < large.size(); ++i) {
     auto comm =
         std::make_shared<Communicator>(api_, device_, large[i], shadows[i], settings_.options);
+    made.push_back(comm.get());
     const std::unique_lock lock(mutex_);
     comms_[large[i]] = std::move(comm);
   }
+  if (settings_.peer_path) collectives::OpenPeerPaths(made, settings_.peer_path);
 }
 
 NcclResult Shim::Call(NcclComm nccl, Operation operation) {
   const CommunicatorPointer comm = Find(nccl);
   if (comm == nullptr) return collectives::CallNccl(api_, nccl, operation);
   operation.comm = comm.get();
-  const bool eligible = LooksValid(operation) && comm->IsEligible(operation);
   if (!LooksValid(operation)) return collectives::CallNccl(api_, nccl, operation);
+  const bool eligible = comm->TakesPeerPath(operation) || comm->IsEligible(operation);
   if (group.depth == 0 && !eligible && comm->queued.load() == 0) {
     return collectives::CallNccl(api_, nccl, operation);
   }
@@ -185,6 +189,9 @@ void Shim::FlushGroup() {
   for (const Operation& operation : group.job.operations) {
     (void)collectives::CallNccl(api_, operation.comm->nccl(), operation);
   }
+  for (const Operation& operation : group.job.peer_operations) {
+    (void)collectives::CallNccl(api_, operation.comm->nccl(), operation);
+  }
   group = {};
 }
 
@@ -200,7 +207,7 @@ NcclResult Shim::GroupEnd() {
     return operation.key == nullptr && operation.comm->queued.load() == 0;
   });
   NcclResult result = kNcclSuccess;
-  if (plain && ended.job.copies.empty()) {
+  if (plain && ended.job.copies.empty() && ended.job.peer_operations.empty()) {
     for (const Operation& operation : ended.job.operations) {
       (void)collectives::CallNccl(api_, operation.comm->nccl(), operation);
     }
@@ -240,13 +247,16 @@ void Shim::BeforeAbort(NcclComm nccl) {
   const CommunicatorPointer comm = Remove(nccl);
   if (comm == nullptr) return;
   comm->aborted.store(true);
+  comm->AbortPeerPath();
   (void)api_.comm_abort(comm->shadow());
   dispatcher_.Drop(*comm);
 }
 
 NcclResult Shim::AsyncError(NcclComm nccl) {
   const CommunicatorPointer comm = Find(nccl);
-  return comm == nullptr ? kNcclSuccess : comm->error.load();
+  if (comm == nullptr) return kNcclSuccess;
+  comm->CheckPeerPath();
+  return comm->error.load();
 }
 
 void Shim::AddToReport(Communicator& comm) {
@@ -260,6 +270,10 @@ void Shim::AddToReport(Communicator& comm) {
       getpid(), comm.rank(), comm.ranks(), counters.operations.load(),
       counters.compressed_operations.load(), static_cast<double>(original) / 1e6,
       static_cast<double>(wire) / 1e6, kept, counters.overflows.load(), counters.delegated.load());
+  const uint64_t over_peers = counters.over_peers.load();
+  if (over_peers == 0) return;
+  finished_ += fmt::format("cinch: pid {} rank {}/{}: {} operations went over peer memory\n",
+                           getpid(), comm.rank(), comm.ranks(), over_peers);
 }
 
 std::string Shim::Report() {

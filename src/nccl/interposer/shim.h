@@ -22,6 +22,7 @@ namespace cinch::nccl {
 /// What the settings say, read when the first communicator is made.
 struct ShimSettings {
   collectives::CommunicatorOptions options;
+  collectives::PeerPathMaker peer_path;  ///< Empty: no path over peer memory.
   std::string report;  ///< Empty: none; "stderr", or a file to append to.
 };
 

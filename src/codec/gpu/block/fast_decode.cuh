@@ -109,7 +109,7 @@ __device__ __forceinline__ void WarpStoreWhole(const FastTask& task, const FastF
 }
 
 /// Stores a unit at any address. Not inlined: it is long, and rare.
-__device__ __noinline__ void StoreUnaligned(uint8_t* output, uint4 words) {
+inline __device__ __noinline__ void StoreUnaligned(uint8_t* output, uint4 words) {
   const uint32_t word[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
   for (uint32_t i = 0; i < 4; ++i) {

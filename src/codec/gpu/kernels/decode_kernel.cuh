@@ -16,7 +16,7 @@ namespace cinch::codec::gpu {
 
 /// A block that is not one for the fast path, from its payload in memory. Its workspace is the
 /// block's slot, where the payload is also, and the lists. By all decoders.
-__device__ __noinline__ void SyncDecodeGeneral(uint32_t turn, DecodeShared* shared) {
+inline __device__ __noinline__ void SyncDecodeGeneral(uint32_t turn, DecodeShared* shared) {
   const DecoderTeam team;
   Job* job = &shared->jobs[turn % kJobs];
   const Errand& errand = job->errand;
