@@ -25,6 +25,7 @@ struct Config {
   LogLevel log_level = LogLevel::kWarn;
   uint32_t threads = 0;  ///< Codec threads a handle; 0 = one for each core the process may use.
   PolicyMode policy = PolicyMode::kAuto;
+  bool fused = false;  ///< kAuto, and fused kernels behind NCCL's names where they gain.
   bool checksum = true;
   SimdTarget simd = SimdTarget::kAuto;
   std::string key;       ///< Shared key of the peers; empty = none.
@@ -36,7 +37,6 @@ struct Config {
   double device_codec_gbps = 0;  ///< A device codec's, in 10^9 bits a second; 0 = measured.
   std::string nccl_library;      ///< The NCCL behind the interposer; empty = search.
   uint64_t collectives_min_bytes = uint64_t{1} << 20;
-  bool fused = false;
   std::string nccl_report;  ///< "stderr" or a file; empty = none.
 };
 

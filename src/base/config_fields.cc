@@ -70,12 +70,18 @@ constexpr ConfigField kFields[] = {
        return Assign<uint64_t>(ParseUnsigned(text), 0, kMaxThreads, c.threads);
      },
      [](const Config& c) { return fmt::to_string(c.threads); }},
-    {"CINCH_POLICY", "auto|raw|compressed",
-     "The form in which messages travel. `auto` lets the cost model decide for each message, the "
-     "others pin it.",
+    {"CINCH_POLICY", "auto|raw|compressed|fused",
+     "The form in which messages travel. `auto` lets the cost model decide for each message; `raw` "
+     "and `compressed` pin it. `fused` is `auto`, but NCCL's operations between ranks that reach "
+     "each other's memory take the fused kernels where those were measured to gain; the same on "
+     "all "
+     "ranks.",
      false,
-     [](std::string_view text, Config& c) { return ParseWord(text, kPolicyWords, c.policy); },
-     [](const Config& c) { return PrintWord(kPolicyWords, c.policy); }},
+     [](std::string_view text, Config& c) {
+       c.fused = text == "fused";
+       return ParseWord(c.fused ? "auto" : text, kPolicyWords, c.policy);
+     },
+     [](const Config& c) { return c.fused ? "fused" : PrintWord(kPolicyWords, c.policy); }},
     {"CINCH_CHECKSUM", "on|off",
      "Whether frames carry a checksum of the original bytes, which the decoder verifies.", false,
      [](std::string_view text, Config& c) { return ParseWord(text, kSwitchWords, c.checksum); },
@@ -139,11 +145,6 @@ constexpr ConfigField kFields[] = {
                                c.collectives_min_bytes);
      },
      [](const Config& c) { return fmt::to_string(c.collectives_min_bytes); }},
-    {"CINCH_FUSED", "on|off",
-     "Whether NCCL's operations between ranks that reach each other's memory take the fused kernels "
-     "where those were measured to gain. The same on all ranks.",
-     false, [](std::string_view text, Config& c) { return ParseWord(text, kSwitchWords, c.fused); },
-     [](const Config& c) { return PrintWord(kSwitchWords, c.fused); }},
     {"CINCH_NCCL_REPORT", "stderr or path",
      "Where the interposer writes at exit, a line a communicator, what it did; a file is appended "
      "to.",

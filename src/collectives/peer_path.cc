@@ -145,8 +145,8 @@ void OpenPeerPaths(std::span<Communicator* const> comms, const PeerPathMaker& ma
   if (comms.size() != 1 || !agreed.front()) return;
   Communicator* comm = comms.front();
   const int previous = comm->device().Select(comm->ordinal());
-  std::unique_ptr<PeerPath> path = maker(
-      {comm->rank(), comm->ranks(), comm->timeout_seconds(), &GatherForPath, comm});
+  std::unique_ptr<PeerPath> path =
+      maker({comm->rank(), comm->ranks(), comm->timeout_seconds(), &GatherForPath, comm});
   comm->device().Select(previous);
   const bool open = AllSay(comms, {path != nullptr}).front();
   if (open) {

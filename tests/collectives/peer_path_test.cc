@@ -152,18 +152,19 @@ TEST(PeerPaths, TakeTheirPartOfAGroup) {
         ASSERT_EQ(ncclGroupEnd(), kNcclSuccess);
       }
       ASSERT_EQ(ncclGroupStart(), kNcclSuccess);
-      ASSERT_EQ(ncclSend(mine.data(), kElements, kNcclBfloat16, 1 - self.rank, self.comm,
-                         &self.stream),
-                kNcclSuccess);
-      ASSERT_EQ(ncclRecv(other.data(), kElements, kNcclBfloat16, 1 - self.rank, self.comm,
-                         &self.stream),
-                kNcclSuccess);
+      ASSERT_EQ(
+          ncclSend(mine.data(), kElements, kNcclBfloat16, 1 - self.rank, self.comm, &self.stream),
+          kNcclSuccess);
+      ASSERT_EQ(
+          ncclRecv(other.data(), kElements, kNcclBfloat16, 1 - self.rank, self.comm, &self.stream),
+          kNcclSuccess);
       ASSERT_EQ(ncclGroupEnd(), kNcclSuccess);
       self.stream.Synchronize();
       const Bf16 expected = MakeData(1 - self.rank, round);
       ASSERT_EQ(other, expected);
-      ASSERT_TRUE(std::equal(expected.begin(), expected.end(),
-                             all.begin() + (1 - self.rank) * static_cast<std::ptrdiff_t>(kElements)));
+      ASSERT_TRUE(
+          std::equal(expected.begin(), expected.end(),
+                     all.begin() + (1 - self.rank) * static_cast<std::ptrdiff_t>(kElements)));
     }
   });
   EXPECT_EQ(log.enqueued.load(), 16);
@@ -187,9 +188,9 @@ TEST(PeerPaths, ReportWhatTheirKernelsGaveUpFor) {
     ASSERT_EQ(ncclCommGetAsyncError(self.comm, &error), kNcclSuccess);
     EXPECT_EQ(error, kNcclSystemError);
     Bf16 all(2 * kElements);
-    EXPECT_NE(ncclAllGather(all.data(), all.data(), kElements, kNcclBfloat16, self.comm,
-                            &self.stream),
-              kNcclSuccess);
+    EXPECT_NE(
+        ncclAllGather(all.data(), all.data(), kElements, kNcclBfloat16, self.comm, &self.stream),
+        kNcclSuccess);
     ASSERT_EQ(ncclCommAbort(self.comm), kNcclSuccess);
     self.comm = nullptr;
   });

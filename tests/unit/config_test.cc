@@ -63,9 +63,22 @@ TEST(Config, EverySettingIsRead) {
   EXPECT_EQ(reading.config.device_codec_gbps, 800);
   EXPECT_EQ(reading.config.nccl_library, "/opt/libnccl.so.2");
   EXPECT_EQ(reading.config.collectives_min_bytes, 2U << 20);
+  EXPECT_FALSE(reading.config.fused);
   EXPECT_EQ(reading.config.nccl_report, "stderr");
   EXPECT_EQ(reading.is_set, std::vector<bool>(ConfigFields().size(), true))
       << "a setting is missing from this test";
+}
+
+TEST(Config, FusedIsAFormOfAuto) {
+  const ConfigReading reading = ReadConfig({{"CINCH_POLICY", "fused"}});
+  EXPECT_TRUE(reading.problems.empty());
+  EXPECT_EQ(reading.config.policy, PolicyMode::kAuto);
+  EXPECT_TRUE(reading.config.fused);
+  for (const ConfigField& field : ConfigFields()) {
+    if (std::string_view(field.name) == "CINCH_POLICY") {
+      EXPECT_EQ(field.print(reading.config), "fused");
+    }
+  }
 }
 
 TEST(Config, WhatASettingPrintsItReadsBack) {

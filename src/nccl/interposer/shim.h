@@ -23,7 +23,7 @@ namespace cinch::nccl {
 struct ShimSettings {
   collectives::CommunicatorOptions options;
   collectives::PeerPathMaker peer_path;  ///< Empty: no path over peer memory.
-  std::string report;  ///< Empty: none; "stderr", or a file to append to.
+  std::string report;                    ///< Empty: none; "stderr", or a file to append to.
 };
 
 class Shim {
