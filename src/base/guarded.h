@@ -17,9 +17,10 @@ namespace cinch {
 /// What `call` returns, a Status or nothing. No exception crosses the C ABI: a failed allocation
 /// is OUT_OF_MEMORY, whatever else is thrown is INTERNAL, and of a call that returns nothing it is
 /// dropped. A thread that is being cancelled or has called pthread_exit in a callback of the
-/// application unwinds through here: glibc ends the process if that is caught.
+/// application unwinds through here: glibc ends the process if that is caught. There is no object
+/// of that type, only a reference to nothing, which UBSan is not to look at.
 template <typename Call>
-auto Guarded(Call&& call) -> std::invoke_result_t<Call> {
+[[gnu::no_sanitize("null")]] auto Guarded(Call&& call) -> std::invoke_result_t<Call> {
   using Result = std::invoke_result_t<Call>;
   static_assert(std::is_same_v<Result, Status> || std::is_void_v<Result>);
   try {
