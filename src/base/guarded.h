@@ -20,7 +20,7 @@ namespace cinch {
 /// application unwinds through here: glibc ends the process if that is caught. There is no object
 /// of that type, only a reference to nothing, which UBSan is not to look at.
 template <typename Call>
-[[gnu::no_sanitize("null")]] auto Guarded(Call&& call) -> std::invoke_result_t<Call> {
+[[gnu::no_sanitize("null", "alignment")]] auto Guarded(Call&& call) -> std::invoke_result_t<Call> {
   using Result = std::invoke_result_t<Call>;
   static_assert(std::is_same_v<Result, Status> || std::is_void_v<Result>);
   try {
