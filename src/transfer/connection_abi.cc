@@ -213,8 +213,10 @@ cinch_status cinch_region_describe(const cinch_region* region, cinch_remote_regi
 
 cinch_status cinch_remote_region_generation(const cinch_remote_region* remote,
                                             uint64_t* generation) {
-  if (remote == nullptr || generation == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
-  return ReadGeneration(*remote, *generation);
+  return Guarded([&]() -> Status {
+    if (remote == nullptr || generation == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+    return ReadGeneration(*remote, *generation);
+  });
 }
 
 cinch_status cinch_region_renew(cinch_region* region, double timeout_seconds) {
