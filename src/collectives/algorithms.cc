@@ -101,8 +101,7 @@ uint32_t AddUse(const Lowering& lowering, KeyRecord* record, Step* step) {
 void PrepareRepairs(const Operation& operation, Step* step) {
   const Communicator& comm = *operation.comm;
   const auto add = [&](Wire::Type type, int peer) {
-    const Place place = step->Stage(sizeof(SlotHeader));
-    step->shadow_wires.push_back({type, place, place, sizeof(SlotHeader), peer, {}});
+    step->shadow_wires.push_back({type, {}, {}, sizeof(SlotHeader), peer, {}});
   };
   if (operation.kind == Kind::kSend) return add(Wire::Type::kSend, operation.peer);
   if (operation.kind == Kind::kReceive) return add(Wire::Type::kReceive, operation.peer);

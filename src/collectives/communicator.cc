@@ -56,6 +56,7 @@ Communicator::Communicator(const NcclApi& api, Device* device, NcclComm nccl, Nc
   api.comm_device(nccl, &ordinal_);
   const int previous = device_->Select(ordinal_);
   if (device_->CreateStream(&helper_stream_) != CINCH_OK) helper_stream_ = nullptr;
+  if (device_->CreateStream(&repair_stream_) != CINCH_OK) repair_stream_ = nullptr;
   if (device_->CreateEvent(&last_use_) != CINCH_OK) last_use_ = nullptr;
   device_->Select(previous);
 }
@@ -69,6 +70,7 @@ Communicator::~Communicator() {
     if (workspace_.memory != nullptr) device_->Free(helper_stream_, workspace_.memory);
     device_->DestroyStream(helper_stream_);
   }
+  if (repair_stream_ != nullptr) device_->DestroyStream(repair_stream_);
   for (const Timing& timing : timings_) {
     device_->DestroyEvent(timing.start);
     device_->DestroyEvent(timing.stop);
@@ -114,33 +116,27 @@ void Communicator::CheckPeerPath() {
   error.store(kNcclSystemError);
 }
 
-bool Communicator::IsEligible(const Operation& operation) const {
-  const uint64_t element = NcclDtypeBytes(operation.dtype);
-  if (options_.policy == PolicyMode::kRaw || !usable() || !IsCodable(operation.dtype)) return false;
-  const uint64_t bytes = operation.count * element;
+Plain Communicator::WhyPlain(const Operation& operation) const {
+  if (options_.policy == PolicyMode::kRaw || !usable()) return Plain::kOff;
+  if (operation.kind == Kind::kReduce) return Plain::kReduction;
+  if (!IsCodable(operation.dtype)) return Plain::kDtype;
+  const uint64_t bytes = operation.count * NcclDtypeBytes(operation.dtype);
+  if (bytes == 0) return Plain::kSmall;
+  if (IsReduction(operation.kind)) return WhyPlainReduction(operation, bytes);
+  const bool pair = operation.kind == Kind::kSend || operation.kind == Kind::kReceive;
+  if (pair && operation.peer == rank_) return Plain::kOwnRank;
+  return bytes >= options_.min_bytes ? Plain::kNone : Plain::kSmall;
+}
+
+Plain Communicator::WhyPlainReduction(const Operation& operation, uint64_t bytes) const {
+  if (!CanReduce(operation)) return Plain::kReduction;
+  if (ranks_ > kMaxDirectRanks) return Plain::kRanks;
   const auto ranks = static_cast<uint64_t>(ranks_);
-  const uint64_t part = std::min(kMinPartBytes, options_.min_bytes);
-  switch (operation.kind) {
-    case Kind::kAllGather:
-    case Kind::kBroadcast:
-      return bytes >= options_.min_bytes;
-    case Kind::kSend:
-    case Kind::kReceive:
-      return bytes >= options_.min_bytes && operation.peer != rank_;
-    case Kind::kAllToAll:
-    case Kind::kGather:
-    case Kind::kScatter:
-      return bytes >= options_.min_bytes;
-    case Kind::kReduceScatter:
-      return CanReduce(operation) && ranks_ <= kMaxDirectRanks && bytes >= part &&
-             bytes * ranks >= options_.min_bytes;
-    case Kind::kAllReduce:
-      return CanReduce(operation) && ranks_ <= kMaxDirectRanks && bytes / ranks >= part &&
-             bytes >= options_.min_bytes;
-    case Kind::kReduce:
-      return false;
-  }
-  return false;
+  const bool scatters = operation.kind == Kind::kReduceScatter;
+  const uint64_t part = scatters ? bytes : bytes / ranks;
+  const uint64_t whole = scatters ? bytes * ranks : bytes;
+  const bool small = part < std::min(kMinPartBytes, options_.min_bytes) || part == 0;
+  return small || whole < options_.min_bytes ? Plain::kSmall : Plain::kNone;
 }
 
 void Communicator::Admit(Operation* operation) {

@@ -17,6 +17,19 @@
 
 namespace cinch::collectives {
 
+/// Why an operation travels plain; what is decided by history is kNone.
+enum class Plain : uint8_t {
+  kNone,
+  kSmall,      ///< Too short, or its parts are.
+  kDtype,      ///< Integers of more than a byte.
+  kReduction,  ///< Reduce; reductions other than sums and averages of fp32, fp16 and bf16.
+  kRanks,      ///< A reduction over more ranks than one launch takes.
+  kCaptured,   ///< Into a graph.
+  kOwnRank,    ///< To or from the rank itself.
+  kOff,        ///< By the policy, or since the communicator has no stream of its own.
+  kCount
+};
+
 /// What a communicator has done; for the summary.
 struct Counters {
   std::atomic<uint64_t> operations{0};
@@ -26,6 +39,11 @@ struct Counters {
   std::atomic<uint64_t> overflows{0};
   std::atomic<uint64_t> delegated{0};
   std::atomic<uint64_t> over_peers{0};  ///< Operations that took the path over peer memory.
+  std::atomic<uint64_t> plain[static_cast<size_t>(Plain::kCount)] = {};  ///< By reason.
+
+  void AddPlain(Plain why) {
+    plain[static_cast<size_t>(why)].fetch_add(1, std::memory_order_relaxed);
+  }
 };
 
 struct CommunicatorOptions {
@@ -54,7 +72,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   [[nodiscard]] const NcclApi& api() const { return api_; }
   [[nodiscard]] Device& device() const { return *device_; }
   [[nodiscard]] NcclComm nccl() const { return nccl_; }
-  /// For repairs: a repair must not queue up behind what waits for it.
+  /// For repairs: a repair must not queue up behind what waits for it. Used in the order of errands
+  /// (errand.h) alone, and on the repair stream.
   [[nodiscard]] NcclComm shadow() const { return shadow_; }
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int ranks() const { return ranks_; }
@@ -63,14 +82,18 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   [[nodiscard]] Counters& counters() { return counters_; }
   /// The stream of everything that no stream of the application can be used for.
   [[nodiscard]] Stream helper_stream() const { return helper_stream_; }
+  /// The stream of repairs and what prepares them. Nothing on it ever waits for a flag.
+  [[nodiscard]] Stream repair_stream() const { return repair_stream_; }
   [[nodiscard]] double patience_seconds() const { return options_.patience_seconds; }
   [[nodiscard]] double timeout_seconds() const { return options_.timeout_seconds; }
-  [[nodiscard]] bool usable() const { return helper_stream_ != nullptr; }
+  [[nodiscard]] bool usable() const {
+    return helper_stream_ != nullptr && repair_stream_ != nullptr;
+  }
 
   /// Jobs of this communicator that wait for the dispatcher. While there are any, everything
   /// queues.
   std::atomic<uint32_t> queued{0};
-  /// Steps whose outcome is not known yet.
+  /// Errands that are not done yet: steps whose outcome is not known, and preparations.
   std::atomic<uint32_t> watched{0};
   /// While positive, calls wait until what they enqueued is settled, if they are patient: frames
   /// that do not fit are to be expected, and repairing them while the application's thread is here
@@ -80,7 +103,10 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool wait_wanted = false;
   /// An error that ncclCommGetAsyncError reports from now on.
   std::atomic<NcclResult> error{kNcclSuccess};
+  /// Aborted or revoked: nothing of it goes on, and what is called goes to NCCL, which refuses it.
   std::atomic<bool> aborted{false};
+  /// Destroyed or aborted by the application.
+  std::atomic<bool> gone{false};
 
   /// Before anything is enqueued.
   void SetPeerPath(std::unique_ptr<PeerPath> path) { peer_path_ = std::move(path); }
@@ -96,9 +122,12 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
     if (peer_path_ != nullptr) peer_path_->Abort();
   }
 
-  /// Whether an operation is large enough, and of a kind and dtype, to be compressed at all.
+  /// kNone when an operation is large enough, and of a kind and dtype, to be compressed at all.
   /// Depends on nothing but what all participants know.
-  [[nodiscard]] bool IsEligible(const Operation& operation) const;
+  [[nodiscard]] Plain WhyPlain(const Operation& operation) const;
+  [[nodiscard]] bool IsEligible(const Operation& operation) const {
+    return WhyPlain(operation) == Plain::kNone;
+  }
   /// Gives an eligible operation its place in its key's history. Under mutex().
   void Admit(Operation* operation);
 
@@ -135,6 +164,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
     uint64_t bytes;
   };
 
+  [[nodiscard]] Plain WhyPlainReduction(const Operation& operation, uint64_t bytes) const;
   void CollectTimings();
   [[nodiscard]] Event NewEvent();
   /// Adds a page to the records that are free.
@@ -149,6 +179,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   int ranks_ = 0;
   int ordinal_ = 0;
   Stream helper_stream_ = nullptr;
+  Stream repair_stream_ = nullptr;
   Event last_use_ = nullptr;
   Stream last_stream_ = nullptr;
   bool used_ = false;

@@ -158,16 +158,31 @@ NcclResult Dispatcher::Delegate(Job job) {
   return ResultOf(status);
 }
 
-void Dispatcher::Watch(WatchedStep step) {
-  const std::shared_ptr<Communicator> comm = step.comm;
-  auto repair = std::make_unique<Repair>(std::move(step));
+void Dispatcher::Add(std::vector<std::unique_ptr<Errand>> errands) {
   {
     const std::lock_guard lock(mutex_);
     EnsureThread();
-    watched_[comm.get()].push_back(std::move(repair));
-    comm->watched.fetch_add(1);
+    for (std::unique_ptr<Errand>& errand : errands) {
+      const std::shared_ptr<Communicator> comm = errand->comm();
+      watched_[comm.get()].push_back(std::move(errand));
+      comm->watched.fetch_add(1);
+    }
   }
   wake_.notify_all();
+}
+
+void Dispatcher::Watch(WatchedStep step) {
+  std::vector<std::unique_ptr<Errand>> errands;
+  errands.push_back(std::make_unique<Repair>(std::move(step)));
+  Add(std::move(errands));
+}
+
+void Dispatcher::Prepare(std::shared_ptr<Preparation> preparation) {
+  std::vector<std::unique_ptr<Errand>> errands;
+  for (size_t i = 0; i < preparation->parts(); ++i) {
+    errands.push_back(std::make_unique<PreparationErrand>(preparation, i));
+  }
+  Add(std::move(errands));
 }
 
 bool Dispatcher::IsBlocked(size_t index) const {
@@ -255,16 +270,16 @@ bool Dispatcher::RunDelegated() {
   return any;
 }
 
-void Dispatcher::Advance(Repair* repair, bool* settled) {
-  const bool guarded = repair->NeedsDevice();
-  if (guarded) guard_.Enter(repair->comm().get(), &repair->record()->flag, repair->target());
+void Dispatcher::Advance(Errand* errand, bool* settled) {
+  const bool guarded = errand->NeedsDevice();
+  if (guarded) guard_.Enter(errand->comm().get(), errand->flag(), errand->target());
   const Status status = Guarded([&] {
-    *settled = repair->Advance();
+    *settled = errand->Advance();
     return CINCH_OK;
   });
   if (status != CINCH_OK) {
-    repair->comm()->error.store(kNcclSystemError);
-    repair->GiveUp();
+    errand->comm()->error.store(kNcclSystemError);
+    errand->GiveUp();
     *settled = true;
   }
   if (guarded) guard_.Leave();
@@ -276,13 +291,13 @@ bool Dispatcher::Poll() {
   for (auto entry = watched_.begin(); entry != watched_.end();) {
     auto& steps = entry->second;
     while (!steps.empty()) {
-      Repair* repair = steps.front().get();
-      const std::shared_ptr<Communicator> comm = repair->comm();
+      Errand* errand = steps.front().get();
+      const std::shared_ptr<Communicator> comm = errand->comm();
       lock.unlock();
       bool settled = false;
-      Advance(repair, &settled);
+      Advance(errand, &settled);
       if (!settled && comm->aborted.load()) {
-        repair->GiveUp();
+        errand->GiveUp();
         settled = true;
       }
       lock.lock();

@@ -33,6 +33,7 @@ class Dispatcher : public Watcher {
   [[nodiscard]] NcclResult Submit(Job job, bool group_is_open);
 
   void Watch(WatchedStep step) override;
+  void Prepare(std::shared_ptr<Preparation> preparation) override;
 
   /// Returns when nothing of the communicator is left to do, or it was aborted.
   void Drain(const Communicator& comm);
@@ -65,13 +66,14 @@ class Dispatcher : public Watcher {
   [[nodiscard]] bool IsBlocked(size_t index) const;
   bool TryRun(DelegatedJob* delegated);
   [[nodiscard]] NcclResult Run(DelegatedJob* delegated);
-  void Advance(Repair* repair, bool* settled);
+  void Advance(Errand* errand, bool* settled);
+  void Add(std::vector<std::unique_ptr<Errand>> errands);
 
   Guard guard_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::unique_ptr<DelegatedJob>> jobs_;
-  std::map<const Communicator*, std::deque<std::unique_ptr<Repair>>> watched_;
+  std::map<const Communicator*, std::deque<std::unique_ptr<Errand>>> watched_;
   bool stop_ = false;
   std::thread thread_;
 };

@@ -41,7 +41,7 @@ void Guard::LetGo() {
     Log(LogLevel::kError, "rank {} of {}: the driver does not let a transfer go on; giving up",
         entry.comm->rank(), entry.comm->ranks());
     entry.comm->error.store(kNcclSystemError);
-    __atomic_store_n(entry.flag, entry.value, __ATOMIC_RELEASE);
+    if (entry.flag != nullptr) __atomic_store_n(entry.flag, entry.value, __ATOMIC_RELEASE);
   }
   entries_.clear();
 }

@@ -22,7 +22,7 @@ class Guard {
   Guard& operator=(const Guard&) = delete;
   ~Guard();
 
-  /// From now on `flag` is set to `value` when Leave does not come in time.
+  /// From now on `flag` (null: none) is set to `value` when Leave does not come in time.
   void Enter(Communicator* comm, uint32_t* flag, uint32_t value);
   void Leave();
 

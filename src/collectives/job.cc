@@ -24,9 +24,8 @@ class Runner {
  private:
   JobPart& PartOf(Communicator* comm, Stream stream);
   NcclResult RunSteps(bool group_is_open, Watcher* watcher);
-  using Post = NcclResult (JobPart::*)(size_t) const;
-  NcclResult PostGroup(Post post, size_t index, bool group_is_open) const;
   NcclResult Exchange(size_t index, bool group_is_open) const;
+  NcclResult PrepareRepairs(size_t index, Watcher* watcher) const;
 
   const Job& job_;
   bool on_helper_streams_;
@@ -60,25 +59,26 @@ NcclResult Failed(Status status) {
   return status == CINCH_ERROR_DEVICE ? kNcclUnhandledCudaError : kNcclSystemError;
 }
 
-NcclResult Runner::PostGroup(Post post, size_t index, bool group_is_open) const {
+NcclResult Runner::Exchange(size_t index, bool group_is_open) const {
   const NcclApi& api = parts_.front().comm()->api();
   NcclResult result = group_is_open ? kNcclSuccess : api.group_start();
   if (result != kNcclSuccess) return result;
   for (const JobPart& part : parts_) {
-    if (result == kNcclSuccess) result = (part.*post)(index);
+    if (result == kNcclSuccess) result = part.PostWires(index);
   }
   // Closed in any case; the group has an error of its own then.
   const NcclResult ended = api.group_end();
   return result != kNcclSuccess ? result : ended;
 }
 
-NcclResult Runner::Exchange(size_t index, bool group_is_open) const {
-  const NcclResult result = PostGroup(&JobPart::PostWires, index, group_is_open);
-  const bool shadowed = std::ranges::any_of(
-      parts_, [index](const JobPart& part) { return part.HasShadowWires(index); });
-  if (result != kNcclSuccess || !shadowed) return result;
-  // A group of its own: in which order NCCL launches the communicators of one group is not known.
-  return PostGroup(&JobPart::PostShadowWires, index, false);
+NcclResult Runner::PrepareRepairs(size_t index, Watcher* watcher) const {
+  auto preparation = std::make_shared<Preparation>();
+  for (const JobPart& part : parts_) part.AddPreparation(index, preparation.get());
+  if (preparation->empty()) return kNcclSuccess;
+  if (preparation->IsNext()) return preparation->Post();
+  for (size_t i = 0; i < preparation->parts(); ++i) preparation->comm(i)->wait_wanted = true;
+  watcher->Prepare(std::move(preparation));
+  return kNcclSuccess;
 }
 
 NcclResult Runner::RunSteps(bool group_is_open, Watcher* watcher) {
@@ -94,7 +94,8 @@ NcclResult Runner::RunSteps(bool group_is_open, Watcher* watcher) {
       if (index == 0 && group_is_open) (void)parts_.front().comm()->api().group_end();
       return Failed(status);
     }
-    const NcclResult result = Exchange(index, group_is_open && index == 0);
+    NcclResult result = Exchange(index, group_is_open && index == 0);
+    if (result == kNcclSuccess) result = PrepareRepairs(index, watcher);
     if (result != kNcclSuccess) return result;
     for (JobPart& part : parts_) {
       if (status == CINCH_OK) status = part.AfterWires(index, watcher);

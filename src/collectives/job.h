@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "collectives/preparation.h"
 #include "collectives/step.h"
 
 namespace cinch::collectives {
@@ -39,6 +40,8 @@ class Watcher {
  public:
   virtual ~Watcher() = default;
   virtual void Watch(WatchedStep step) = 0;
+  /// Does it when its turn has come.
+  virtual void Prepare(std::shared_ptr<Preparation> preparation) = 0;
 };
 
 /// Appends `operation` to the job, with its place in the history of its key when it is eligible.

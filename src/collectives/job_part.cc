@@ -150,7 +150,8 @@ void JobPart::Count(const Step& step) const {
   comm_->counters().wire_bytes.fetch_add(wire, std::memory_order_relaxed);
 }
 
-NcclResult JobPart::PostWire(const Wire& wire, NcclComm nccl) const {
+NcclResult JobPart::PostWire(const Wire& wire) const {
+  const NcclComm nccl = comm_->nccl();
   const NcclApi& api = comm_->api();
   const void* send = wire.send.In(staging_);
   void* receive = wire.receive.In(staging_);
@@ -175,23 +176,15 @@ NcclResult JobPart::PostWire(const Wire& wire, NcclComm nccl) const {
 NcclResult JobPart::PostWires(size_t index) const {
   if (index >= plan_.steps.size()) return kNcclSuccess;
   for (const Wire& wire : plan_.steps[index].wires) {
-    const NcclResult result = PostWire(wire, comm_->nccl());
+    const NcclResult result = PostWire(wire);
     if (result != kNcclSuccess) return result;
   }
   return kNcclSuccess;
 }
 
-bool JobPart::HasShadowWires(size_t index) const {
-  return index < plan_.steps.size() && !plan_.steps[index].shadow_wires.empty();
-}
-
-NcclResult JobPart::PostShadowWires(size_t index) const {
-  if (!HasShadowWires(index)) return kNcclSuccess;
-  for (const Wire& wire : plan_.steps[index].shadow_wires) {
-    const NcclResult result = PostWire(wire, comm_->shadow());
-    if (result != kNcclSuccess) return result;
-  }
-  return kNcclSuccess;
+void JobPart::AddPreparation(size_t index, Preparation* preparation) const {
+  if (index >= plan_.steps.size() || plan_.steps[index].shadow_wires.empty()) return;
+  preparation->Add(comm_->shared_from_this(), plan_.steps[index].shadow_wires);
 }
 
 Status JobPart::AfterWires(size_t index, Watcher* watcher) {

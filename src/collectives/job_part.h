@@ -28,8 +28,8 @@ class JobPart {
   /// A step is these three, in order; a part that has no such step does nothing.
   Status BeforeWires(size_t index);
   [[nodiscard]] NcclResult PostWires(size_t index) const;
-  [[nodiscard]] bool HasShadowWires(size_t index) const;
-  [[nodiscard]] NcclResult PostShadowWires(size_t index) const;
+  /// What the step has for the shadow communicator, if anything.
+  void AddPreparation(size_t index, Preparation* preparation) const;
   Status AfterWires(size_t index, Watcher* watcher);
 
   /// After a failure: nothing will fill the records of this part's carriers, and later operations
@@ -44,7 +44,7 @@ class JobPart {
   Status CopyOwn(const std::vector<LocalCopy>& copies) const;
   Status EncodeStep(const Step& step);
   Status DecodeStep(Step* step, Watcher* watcher);
-  [[nodiscard]] NcclResult PostWire(const Wire& wire, NcclComm nccl) const;
+  [[nodiscard]] NcclResult PostWire(const Wire& wire) const;
   Status Reduce(const Step& step) const;
   void Count(const Step& step) const;
 

@@ -35,8 +35,16 @@ enum NcclDtype : int {
   kNcclDtypeCount
 };
 
-/// ncclRedOp_t: the built-in ones.
-enum NcclReduction : int { kNcclSum, kNcclProduct, kNcclMaximum, kNcclMinimum, kNcclAverage };
+/// ncclRedOp_t: the built-in ones; from kNcclReductionCount on, those that the application has
+/// made.
+enum NcclReduction : int {
+  kNcclSum,
+  kNcclProduct,
+  kNcclMaximum,
+  kNcclMinimum,
+  kNcclAverage,
+  kNcclReductionCount
+};
 
 /// What is called of NCCL. Found by name in a library that is loaded at run time, never linked.
 struct NcclApi {
@@ -68,6 +76,8 @@ struct NcclApi {
   NcclResult (*comm_device)(NcclComm comm, int* device);
   NcclResult (*comm_destroy)(NcclComm comm);
   NcclResult (*comm_abort)(NcclComm comm);
+  /// Null before 2.28.7.
+  NcclResult (*comm_revoke)(NcclComm comm, int flags);
 };
 
 }  // namespace cinch::collectives

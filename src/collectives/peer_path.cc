@@ -24,7 +24,7 @@ class Round {
   ~Round() {
     const int previous = comm_.device().Select(comm_.ordinal());
     if (event_ != nullptr) comm_.device().DestroyEvent(event_);
-    if (memory_ != nullptr) comm_.device().Free(comm_.helper_stream(), memory_);
+    if (memory_ != nullptr) comm_.device().Free(comm_.repair_stream(), memory_);
     comm_.device().Select(previous);
     if (page_ != nullptr) ReturnPinnedPage(&comm_.device(), page_, PageUse::kHeaders);
   }
@@ -35,23 +35,23 @@ class Round {
     const int previous = device.Select(comm_.ordinal());
     page_ = static_cast<uint8_t*>(TakePinnedPage(&device, PageUse::kHeaders));
     Status status = page_ == nullptr ? CINCH_ERROR_OUT_OF_MEMORY : device.CreateEvent(&event_);
-    if (status == CINCH_OK) status = device.Allocate(comm_.helper_stream(), AllBytes(), &memory_);
+    if (status == CINCH_OK) status = device.Allocate(comm_.repair_stream(), AllBytes(), &memory_);
     if (status == CINCH_OK) {
       std::memcpy(page_, gathering_.send, bytes_);
-      status = device.Copy(comm_.helper_stream(), memory_, page_, bytes_);
+      status = device.Copy(comm_.repair_stream(), memory_, page_, bytes_);
     }
     device.Select(previous);
     return status;
   }
   NcclResult Post() const {
     return comm_.api().all_gather(memory_, Gathered(), bytes_, kNcclUint8, comm_.shadow(),
-                                  comm_.helper_stream());
+                                  comm_.repair_stream());
   }
   Status Finish() {
     Device& device = comm_.device();
     const int previous = device.Select(comm_.ordinal());
-    Status status = device.Copy(comm_.helper_stream(), page_, Gathered(), AllBytes() - bytes_);
-    if (status == CINCH_OK) status = device.RecordEvent(event_, comm_.helper_stream());
+    Status status = device.Copy(comm_.repair_stream(), page_, Gathered(), AllBytes() - bytes_);
+    if (status == CINCH_OK) status = device.RecordEvent(event_, comm_.repair_stream());
     const auto start = std::chrono::steady_clock::now();
     const std::chrono::duration<double> most(comm_.timeout_seconds());
     while (status == CINCH_OK) {

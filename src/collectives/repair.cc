@@ -89,9 +89,9 @@ Status Repair::ReadHeaders() {
       if (header_pages_.back() == nullptr) return CINCH_ERROR_OUT_OF_MEMORY;
     }
     CINCH_RETURN_IF_ERROR(
-        device.Copy(comm.helper_stream(), Header(i), slots[i], sizeof(SlotHeader)));
+        device.Copy(comm.repair_stream(), Header(i), slots[i], sizeof(SlotHeader)));
   }
-  return device.RecordEvent(headers_read_, comm.helper_stream());
+  return device.RecordEvent(headers_read_, comm.repair_stream());
 }
 
 uint64_t Repair::MissingOut(size_t index) const {
@@ -113,9 +113,9 @@ Status Repair::PlaceFrames(std::vector<uint8_t*>* frames, std::vector<WholeFrame
     const SlotHeader& header = *Header(step_.step.out.size() + i);
     if (!IsSane(header, in.bytes)) return CINCH_ERROR_PROTOCOL;
     void* memory = nullptr;
-    CINCH_RETURN_IF_ERROR(device.Allocate(comm.helper_stream(), header.frame_bytes, &memory));
+    CINCH_RETURN_IF_ERROR(device.Allocate(comm.repair_stream(), header.frame_bytes, &memory));
     (*frames)[i] = static_cast<uint8_t*>(memory);
-    CINCH_RETURN_IF_ERROR(device.Copy(comm.helper_stream(), memory,
+    CINCH_RETURN_IF_ERROR(device.Copy(comm.repair_stream(), memory,
                                       in.slot.In(step_.staging) + sizeof(SlotHeader),
                                       in.wire_bytes - sizeof(SlotHeader)));
     whole->push_back(
@@ -133,13 +133,13 @@ NcclResult Repair::PostPairs(const std::vector<uint8_t*>& frames) {
     if (out.peer == kAllPeers || MissingOut(i) == 0 || result != kNcclSuccess) continue;
     const uint8_t* end = out.slot.In(step_.staging) + out.wire_bytes;
     result =
-        api.send(end, MissingOut(i), kNcclUint8, out.peer, comm.shadow(), comm.helper_stream());
+        api.send(end, MissingOut(i), kNcclUint8, out.peer, comm.shadow(), comm.repair_stream());
   }
   for (size_t i = 0; i < frames.size(); ++i) {
     const Incoming& in = step_.step.in[i];
     if (in.for_all || MissingIn(i) == 0 || result != kNcclSuccess) continue;
     result = api.receive(frames[i] + in.wire_bytes - sizeof(SlotHeader), MissingIn(i), kNcclUint8,
-                         in.peer, comm.shadow(), comm.helper_stream());
+                         in.peer, comm.shadow(), comm.repair_stream());
   }
   return result;
 }
@@ -162,7 +162,7 @@ NcclResult Repair::PostBroadcasts(const std::vector<uint8_t*>& frames) {
   for (const auto& [root, end] : ends) {
     if (result != kNcclSuccess) break;
     result = comm.api().broadcast(end.first, end.first, end.second, kNcclUint8, root.second,
-                                  comm.shadow(), comm.helper_stream());
+                                  comm.shadow(), comm.repair_stream());
   }
   return result;
 }
@@ -186,7 +186,7 @@ NcclResult Repair::DecodeEnds(std::vector<uint8_t*>* frames) {
   // The same record again, with the outcome of the second attempt.
   __atomic_store_n(&step_.record->outcome_target, target_ - 1, __ATOMIC_RELEASE);
   const Status status =
-      comm.device().DecodeWhole(comm.helper_stream(), step_.workspace, whole, step_.record);
+      comm.device().DecodeWhole(comm.repair_stream(), step_.workspace, whole, step_.record);
   return status == CINCH_OK ? kNcclSuccess : kNcclUnhandledCudaError;
 }
 
@@ -196,7 +196,7 @@ NcclResult Repair::ExchangeEnds() {
   std::vector<uint8_t*> frames(step_.step.in.size(), nullptr);
   const NcclResult result = DecodeEnds(&frames);
   for (uint8_t* frame : frames) {
-    if (frame != nullptr) comm.device().Free(comm.helper_stream(), frame);
+    if (frame != nullptr) comm.device().Free(comm.repair_stream(), frame);
   }
   return result;
 }

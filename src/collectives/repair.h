@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "collectives/errand.h"
 #include "collectives/job.h"
 
 namespace cinch::collectives {
@@ -10,24 +11,17 @@ namespace cinch::collectives {
 /// Watches a step. When frames did not fit their slots, their ends follow over the shadow
 /// communicator, and the step's stream waits for that. Every participant has seen the same headers,
 /// so the two ends of each slot agree about what is missing.
-class Repair {
+class Repair : public Errand {
  public:
   explicit Repair(WatchedStep step) : step_(std::move(step)), target_(step_.record->target) {}
-  Repair(const Repair&) = delete;
-  Repair& operator=(const Repair&) = delete;
-  ~Repair();
+  ~Repair() override;
 
-  [[nodiscard]] const std::shared_ptr<Communicator>& comm() const { return step_.comm; }
-
-  /// Whether Advance may have to call the device's driver, which others can hold up.
-  [[nodiscard]] bool NeedsDevice() const;
-  /// Goes on without waiting; true when the step is settled.
-  bool Advance();
-  /// Lets the stream go on, whatever it finds.
-  void GiveUp();
-  /// The flag that the stream waits for.
-  [[nodiscard]] StepRecord* record() const { return step_.record; }
-  [[nodiscard]] uint32_t target() const { return target_; }
+  [[nodiscard]] const std::shared_ptr<Communicator>& comm() const override { return step_.comm; }
+  [[nodiscard]] bool NeedsDevice() const override;
+  bool Advance() override;
+  void GiveUp() override;
+  [[nodiscard]] uint32_t* flag() const override { return &step_.record->flag; }
+  [[nodiscard]] uint32_t target() const override { return target_; }
 
  private:
   enum class Phase { kWatching, kReadingHeaders, kReceivingEnds };

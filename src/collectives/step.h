@@ -83,7 +83,7 @@ struct Step {
   std::vector<Outgoing> out;
   std::vector<Incoming> in;
   std::vector<Wire> wires;
-  std::vector<Wire> shadow_wires;  ///< On the shadow communicator, in a group after the other one.
+  std::vector<Wire> shadow_wires;  ///< Of a preparation; their places do not matter.
   std::vector<LocalCopy> copies;
   std::vector<PlannedReduction> reductions;
   std::vector<Use> uses;

@@ -3,11 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstring>
-#include <random>
 #include <thread>
 
-#include "collectives/float_math.h"
+#include "collectives/bf16_data.h"
 #include "collectives/ranks.h"
 #include "nccl/interposer/real_library.h"
 
@@ -23,34 +21,6 @@ using collectives::kNcclSum;
 
 constexpr uint64_t kMinBytes = 4096;
 constexpr size_t kElements = 20000;
-
-using Bf16 = std::vector<uint16_t>;
-
-/// What a rank sends in a round: weights, or noise that nothing compresses.
-Bf16 MakeData(int rank, int round, size_t elements, bool noise = false) {
-  std::mt19937 random(static_cast<uint32_t>(rank * 7919 + round + 1));
-  std::normal_distribution<float> normal(0, 0.02F);
-  Bf16 data(elements);
-  for (uint16_t& value : data) {
-    value = noise ? static_cast<uint16_t>(random()) : ToBf16(normal(random));
-  }
-  return data;
-}
-
-Bf16 Concatenate(const Bf16& a, const Bf16& b) {
-  Bf16 both = a;
-  both.insert(both.end(), b.begin(), b.end());
-  return both;
-}
-
-Bf16 Sum(const std::vector<Bf16>& parts, float scale = 1) {
-  std::vector<const void*> sources;
-  sources.reserve(parts.size());
-  for (const Bf16& part : parts) sources.push_back(part.data());
-  Bf16 sum(parts.front().size());
-  ReduceInOrder(sources.data(), sources.size(), sum.data(), sum.size(), kNcclBfloat16, scale);
-  return sum;
-}
 
 class Interposer : public ::testing::TestWithParam<PolicyMode> {};
 

@@ -55,7 +55,7 @@ fi
 exported() { nm -D --defined-only "$1" | awk '$3 ~ /^p?nccl/ {print $3}' | sort -u; }
 
 missing=$(comm -13 <(exported "$interposer") \
-  <(sed -nE 's/^(INTERCEPT|FORWARD)\((\w+)\)$/nccl\2\npnccl\2/p' "$names" | sort -u))
+  <(sed -nE 's/^(INTERCEPT|SETTLE|FORWARD)\((\w+)\)$/nccl\2\npnccl\2/p' "$names" | sort -u))
 [[ -z $missing ]] || fail "names of the list that are not exported: $missing"
 
 # The NCCL of this machine, if it has one.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <thread>
 
 #include "nccl/interposer/real_library.h"
@@ -15,6 +16,7 @@ struct UniqueId {
 };
 
 extern "C" int ncclCommInitRank(void**, int, UniqueId, int);
+extern "C" int ncclCommInitRankConfig(void**, int, UniqueId, int, void*);
 extern "C" int ncclGetUniqueId(UniqueId*);
 
 uint64_t ReadCounter(const char* name) {
@@ -52,7 +54,23 @@ uint64_t Rig::TakeCalls() {
   return calls_ - before;
 }
 
-void RunRanks(int ranks, const std::function<void(Rank&)>& body) {
+uint64_t Rig::violations() { return ReadCounter("double_violations"); }
+
+const collectives::NcclApi& PlainNccl() { return nccl::TheRealLibrary().api; }
+
+void* MakePlainComm(int ranks, int rank, uint64_t id) {
+  // Apart from those that the double gives out.
+  UniqueId unique{};
+  unique.internal[127] = 1;
+  std::memcpy(unique.internal, &id, sizeof(id));
+  using Init = int (*)(void**, int, UniqueId, int);
+  const auto init = reinterpret_cast<Init>(nccl::FindRealFunction("ncclCommInitRank"));
+  void* comm = nullptr;
+  EXPECT_EQ(init(&comm, ranks, unique, rank), 0);
+  return comm;
+}
+
+void RunRanks(int ranks, const std::function<void(Rank&)>& body, CommConfig* config) {
   UniqueId id{};
   ASSERT_EQ(ncclGetUniqueId(&id), 0);
   std::vector<std::thread> threads;
@@ -62,7 +80,13 @@ void RunRanks(int ranks, const std::function<void(Rank&)>& body) {
       Rank self;
       self.rank = rank;
       self.ranks = ranks;
-      ASSERT_EQ(ncclCommInitRank(&self.comm, ranks, id, rank), 0);
+      if (config == nullptr) {
+        ASSERT_EQ(ncclCommInitRank(&self.comm, ranks, id, rank), 0);
+      } else {
+        const int result = ncclCommInitRankConfig(&self.comm, ranks, id, rank, config);
+        ASSERT_EQ(result,
+                  config->blocking != 0 ? collectives::kNcclSuccess : collectives::kNcclInProgress);
+      }
       body(self);
       self.stream.Synchronize();
       if (self.comm == nullptr) return;

@@ -23,6 +23,7 @@ int ncclBcast(void*, size_t, int, int, void*, void*);
 int ncclBroadcast(const void*, void*, size_t, int, int, void*, void*);
 int ncclGather(const void*, void*, size_t, int, int, void*, void*);
 int ncclScatter(const void*, void*, size_t, int, int, void*, void*);
+int ncclReduce(const void*, void*, size_t, int, int, int, void*, void*);
 int ncclReduceScatter(const void*, void*, size_t, int, int, void*, void*);
 int ncclSend(const void*, size_t, int, int, void*, void*);
 int ncclRecv(void*, size_t, int, int, void*, void*);
@@ -35,7 +36,26 @@ int ncclCommAbort(void*);
 int ncclCommFinalize(void*);
 int ncclCommGetAsyncError(void*, int*);
 int ncclCommCount(void*, int*);
+int ncclCommInitAll(void**, int, const int*);
+int ncclCommRevoke(void*, int);
+int ncclCommShrink(void*, int*, int, void**, void*, int);
+int ncclCommWindowDeregister(void*, void*);
+int ncclCommWindowRegister(void*, void*, size_t, void**, int);
+int ncclCommRegister(void*, void*, size_t, void**);
+int ncclCommDeregister(void*, void*);
+int ncclGroupSimulateEnd(void*);
+int ncclRedOpCreatePreMulSum(int*, void*, int, int, void*);
+int ncclRedOpDestroy(int, void*);
 }
+
+/// The start of ncclConfig_t, as far as the double and the interposer read it.
+struct CommConfig {
+  size_t size = 128;
+  unsigned int magic = 0xcafebeef;
+  unsigned int version = 22809;
+  int blocking = 1;
+  char rest[128] = {};
+};
 
 /// The shim on the doubles, installed for the life of this.
 class Rig {
@@ -52,6 +72,8 @@ class Rig {
   /// Bytes that left ranks since the last call.
   [[nodiscard]] uint64_t TakeWireBytes();
   [[nodiscard]] uint64_t TakeCalls();
+  /// Uses of communicators that NCCL forbids: of gone ones, by two threads at once.
+  [[nodiscard]] uint64_t violations();
 
  private:
   HostDevice device_;
@@ -68,7 +90,12 @@ struct Rank {
 };
 
 /// Runs `body` on so many ranks, with a communicator, which it destroys afterwards unless `body`
-/// has set it to null.
-void RunRanks(int ranks, const std::function<void(Rank&)>& body);
+/// has set it to null. With `config`, made by ncclCommInitRankConfig.
+void RunRanks(int ranks, const std::function<void(Rank&)>& body, CommConfig* config = nullptr);
+
+/// The double's own functions, behind the interposer's back.
+[[nodiscard]] const collectives::NcclApi& PlainNccl();
+/// A communicator that the interposer does not know. Of a group of `ranks` calls with one `id`.
+[[nodiscard]] void* MakePlainComm(int ranks, int rank, uint64_t id);
 
 }  // namespace cinch::testing

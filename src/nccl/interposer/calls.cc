@@ -50,12 +50,6 @@ NcclResult GuardedData(NcclComm comm, const Operation& operation) {
   });
 }
 
-/// Takes over communicators that a call has made; non-blocking ones are left alone.
-void Adopt(NcclResult result, std::vector<NcclComm*> comms, const void* config) {
-  if (result != kNcclSuccess || !cinch::nccl::IsBlocking(config)) return;
-  Shim::Get().AfterInit(result, std::move(comms));
-}
-
 NcclResult NoLibrary() { return kNcclInvalidUsage; }
 
 }  // namespace
@@ -70,6 +64,14 @@ extern "C" void* cinch_interposer_find(void** slot, const char* name) {
   if (function == nullptr) return reinterpret_cast<void*>(&NoLibrary);
   __atomic_store_n(slot, function, __ATOMIC_RELEASE);
   return function;
+}
+
+/// As cinch_interposer_find, for functions whose first parameter is a communicator that our thread
+/// may be using.
+extern "C" void* cinch_interposer_settle(void** slot, const char* name, NcclComm comm) {
+  void* function = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+  cinch::Guarded([=] { Shim::Get().Settle(comm); });
+  return function != nullptr ? function : cinch_interposer_find(slot, name);
 }
 
 /// For `cinch nccl-check`: what this library is and which NCCL it uses, as text.
@@ -158,7 +160,7 @@ CINCH_NCCL_API NcclResult ncclGroupEnd() {
 CINCH_NCCL_API NcclResult ncclGroupSimulateEnd(void* info) {
   return GuardedNccl([=] {
     if (TheRealLibrary().handle == nullptr) return kNcclInvalidUsage;
-    Shim::Get().FlushGroup();
+    Shim::Get().BeforeSimulatedEnd();
     return CallReal("ncclGroupSimulateEnd", info);
   });
 }
@@ -166,7 +168,7 @@ CINCH_NCCL_API NcclResult ncclGroupSimulateEnd(void* info) {
 CINCH_NCCL_API NcclResult ncclCommInitRank(NcclComm* comm, int ranks, UniqueId id, int rank) {
   return GuardedNccl([=] {
     const NcclResult result = CallReal("ncclCommInitRank", comm, ranks, id, rank);
-    Adopt(result, {comm}, nullptr);
+    Shim::Get().AfterInit(result, {comm}, nullptr);
     return result;
   });
 }
@@ -175,7 +177,7 @@ CINCH_NCCL_API NcclResult ncclCommInitRankConfig(NcclComm* comm, int ranks, Uniq
                                                  void* config) {
   return GuardedNccl([=] {
     const NcclResult result = CallReal("ncclCommInitRankConfig", comm, ranks, id, rank, config);
-    Adopt(result, {comm}, config);
+    Shim::Get().AfterInit(result, {comm}, config);
     return result;
   });
 }
@@ -185,7 +187,7 @@ CINCH_NCCL_API NcclResult ncclCommInitRankScalable(NcclComm* comm, int ranks, in
   return GuardedNccl([=] {
     const NcclResult result =
         CallReal("ncclCommInitRankScalable", comm, ranks, rank, id_count, ids, config);
-    Adopt(result, {comm}, config);
+    Shim::Get().AfterInit(result, {comm}, config);
     return result;
   });
 }
@@ -196,7 +198,7 @@ CINCH_NCCL_API NcclResult ncclCommInitAll(NcclComm* comms, int count, const int*
     if (result != kNcclSuccess) return result;
     std::vector<NcclComm*> made(static_cast<size_t>(count));
     for (int i = 0; i < count; ++i) made[static_cast<size_t>(i)] = comms + i;
-    Adopt(result, std::move(made), nullptr);
+    Shim::Get().AfterInit(result, std::move(made), nullptr);
     return result;
   });
 }
@@ -204,8 +206,10 @@ CINCH_NCCL_API NcclResult ncclCommInitAll(NcclComm* comms, int count, const int*
 CINCH_NCCL_API NcclResult ncclCommSplit(NcclComm parent, int color, int key, NcclComm* child,
                                         void* config) {
   return GuardedNccl([=] {
+    const bool known = Shim::Get().IsKnown(parent);
+    Shim::Get().Settle(parent);
     const NcclResult result = CallReal("ncclCommSplit", parent, color, key, child, config);
-    if (result == kNcclSuccess && Shim::Get().IsKnown(parent)) Adopt(result, {child}, config);
+    if (known) Shim::Get().AfterInit(result, {child}, config);
     return result;
   });
 }
@@ -213,9 +217,12 @@ CINCH_NCCL_API NcclResult ncclCommSplit(NcclComm parent, int color, int key, Ncc
 CINCH_NCCL_API NcclResult ncclCommShrink(NcclComm parent, int* excluded, int excluded_count,
                                          NcclComm* child, void* config, int flags) {
   return GuardedNccl([=] {
+    const bool known = Shim::Get().IsKnown(parent);
+    // Shrinking may be how an application gets rid of what hangs.
+    if (flags == 0) Shim::Get().Settle(parent);
     const NcclResult result =
         CallReal("ncclCommShrink", parent, excluded, excluded_count, child, config, flags);
-    if (result == kNcclSuccess && Shim::Get().IsKnown(parent)) Adopt(result, {child}, config);
+    if (known) Shim::Get().AfterInit(result, {child}, config);
     return result;
   });
 }
@@ -238,6 +245,28 @@ CINCH_NCCL_API NcclResult ncclCommAbort(NcclComm comm) {
   return GuardedNccl([=] {
     Shim::Get().BeforeAbort(comm);
     return CallReal("ncclCommAbort", comm);
+  });
+}
+
+CINCH_NCCL_API NcclResult ncclCommRevoke(NcclComm comm, int flags) {
+  return GuardedNccl([=] {
+    Shim::Get().BeforeRevoke(comm, flags);
+    return CallReal("ncclCommRevoke", comm, flags);
+  });
+}
+
+CINCH_NCCL_API NcclResult ncclRedOpCreatePreMulSum(int* reduction, void* scalar, int dtype,
+                                                   int residence, NcclComm comm) {
+  return GuardedNccl([=] {
+    Shim::Get().Settle(comm);
+    return CallReal("ncclRedOpCreatePreMulSum", reduction, scalar, dtype, residence, comm);
+  });
+}
+
+CINCH_NCCL_API NcclResult ncclRedOpDestroy(int reduction, NcclComm comm) {
+  return GuardedNccl([=] {
+    Shim::Get().Settle(comm);
+    return CallReal("ncclRedOpDestroy", reduction, comm);
   });
 }
 

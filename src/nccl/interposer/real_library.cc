@@ -88,6 +88,7 @@ void FillApi(void* handle, collectives::NcclApi* api) {
   Find(handle, "ncclCommCuDevice", &api->comm_device);
   Find(handle, "ncclCommDestroy", &api->comm_destroy);
   Find(handle, "ncclCommAbort", &api->comm_abort);
+  Find(handle, "ncclCommRevoke", &api->comm_revoke);
 }
 
 RealLibrary* OpenRealLibrary() {

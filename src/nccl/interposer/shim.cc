@@ -6,10 +6,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
+#include <thread>
 
 #include "base/config.h"
+#include "base/guarded.h"
 #include "base/log.h"
 #include "nccl/interposer/real_library.h"
 
@@ -23,13 +27,15 @@ using collectives::kNcclSuccess;
 using collectives::NcclComm;
 using collectives::NcclResult;
 using collectives::Operation;
+using collectives::Plain;
 
 std::atomic<Shim*> installed{nullptr};
 
-/// A group of this thread, as NCCL has it.
+/// A group of this thread, as NCCL has it. Its calls get their places in the histories when it
+/// ends: a group that was only simulated, or has lost a communicator, leaves no trace in them.
 struct Group {
   int depth = 0;
-  Job job;
+  std::vector<Operation> calls;
   std::vector<std::shared_ptr<Communicator>> keep_alive;
   std::vector<NcclComm*> inits;
 };
@@ -44,6 +50,23 @@ Shim* MakeShim() {
   settings.report = config.nccl_report;
   if (config.fused) settings.peer_path = &collectives::MakeFusedPath;
   return new Shim(TheRealLibrary().api, collectives::CudaDevice(), std::move(settings));
+}
+
+constexpr auto kSettleInterval = std::chrono::microseconds(50);
+
+bool Reduces(Kind kind) {
+  return kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter;
+}
+
+/// A reduction operator that the application has made, it may destroy when the call returns.
+bool HasOwnOperator(const Operation& operation) {
+  return Reduces(operation.kind) && operation.reduction >= collectives::kNcclReductionCount;
+}
+
+void WaitUntilNothingQueues(const Communicator& comm) {
+  while (comm.queued.load() != 0 && !comm.aborted.load()) {
+    std::this_thread::sleep_for(kSettleInterval);
+  }
 }
 
 /// Calls that NCCL refuses at once go to it, so that it says what is wrong. Buffers of ranks that
@@ -104,8 +127,12 @@ Shim::CommunicatorPointer Shim::Find(NcclComm nccl) {
   return found == comms_.end() ? nullptr : found->second;
 }
 
-void Shim::AfterInit(NcclResult result, std::vector<NcclComm*> comms) {
-  // A communicator that is still being made is non-blocking: those are passed through.
+void Shim::AfterInit(NcclResult result, std::vector<NcclComm*> comms, const void* config) {
+  // A communicator that is still being made is non-blocking too.
+  if (result == collectives::kNcclInProgress || !IsBlocking(config)) {
+    non_blocking_.fetch_add(comms.size());
+    return;
+  }
   if (result != kNcclSuccess || device_ == nullptr) return;
   if (settings_.options.policy == PolicyMode::kRaw) return;
   if (group.depth > 0) {
@@ -123,7 +150,11 @@ void Shim::Adopt(const std::vector<NcclComm>& comms) {
   for (NcclComm comm : comms) {
     int ranks = 0;
     // Splitting makes no communicator for ranks without a colour.
-    if (comm == nullptr || api_.comm_count(comm, &ranks) != kNcclSuccess || ranks < 2) continue;
+    if (comm == nullptr || api_.comm_count(comm, &ranks) != kNcclSuccess) continue;
+    if (ranks < 2) {
+      of_one_rank_.fetch_add(1);
+      continue;
+    }
     large.push_back(comm);
   }
   std::vector<NcclComm> shadows(large.size(), nullptr);
@@ -138,6 +169,7 @@ void Shim::Adopt(const std::vector<NcclComm>& comms) {
   if (result != kNcclSuccess || ended != kNcclSuccess) {
     Log(LogLevel::kError, "communicators are passed through: splitting them failed ({}, {})",
         result, ended);
+    not_split_.fetch_add(large.size());
     return;
   }
   std::vector<Communicator*> made;
@@ -153,22 +185,29 @@ void Shim::Adopt(const std::vector<NcclComm>& comms) {
 
 NcclResult Shim::Call(NcclComm nccl, Operation operation) {
   const CommunicatorPointer comm = Find(nccl);
-  if (comm == nullptr) return collectives::CallNccl(api_, nccl, operation);
-  operation.comm = comm.get();
-  if (!LooksValid(operation)) return collectives::CallNccl(api_, nccl, operation);
-  const bool eligible = comm->TakesPeerPath(operation) || comm->IsEligible(operation);
-  if (group.depth == 0 && !eligible && comm->queued.load() == 0) {
+  if (comm == nullptr || comm->aborted.load(std::memory_order_relaxed)) {
     return collectives::CallNccl(api_, nccl, operation);
   }
-  if (device_->IsCapturing(operation.stream)) {
-    // A graph takes NCCL as it is. What was enqueued before must not come after it.
-    while (comm->queued.load() != 0) usleep(50);
+  operation.comm = comm.get();
+  if (!LooksValid(operation)) return collectives::CallNccl(api_, nccl, operation);
+  const Plain why = comm->TakesPeerPath(operation) ? Plain::kNone : comm->WhyPlain(operation);
+  if (why != Plain::kNone) comm->counters().AddPlain(why);
+  const bool queues = comm->queued.load() != 0;
+  if (why != Plain::kNone && group.depth == 0 && !queues) {
+    return collectives::CallNccl(api_, nccl, operation);
+  }
+  const bool captured = device_->IsCapturing(operation.stream);
+  if (captured || HasOwnOperator(operation)) {
+    // Now, as it is; but not before what was enqueued earlier.
+    if (why == Plain::kNone) comm->counters().AddPlain(Plain::kCaptured);
+    WaitUntilNothingQueues(*comm);
     return collectives::CallNccl(api_, nccl, operation);
   }
   if (group.depth > 0) {
-    const std::lock_guard lock(comm->mutex());
-    Admit(operation, &group.job);
-    group.keep_alive.push_back(comm);
+    group.calls.push_back(operation);
+    if (std::ranges::find(group.keep_alive, comm) == group.keep_alive.end()) {
+      group.keep_alive.push_back(comm);
+    }
     return kNcclSuccess;
   }
   Job job;
@@ -185,14 +224,39 @@ NcclResult Shim::GroupStart() {
   return result;
 }
 
-void Shim::FlushGroup() {
-  for (const Operation& operation : group.job.operations) {
+void Shim::BeforeSimulatedEnd() {
+  if (group.depth > 1) {
+    --group.depth;
+    return;
+  }
+  const Group ended = std::exchange(group, {});
+  for (const Operation& operation : ended.calls) {
     (void)collectives::CallNccl(api_, operation.comm->nccl(), operation);
   }
-  for (const Operation& operation : group.job.peer_operations) {
+}
+
+NcclResult Shim::RunGroup(std::vector<Operation> calls) {
+  Job job;
+  const Status status = Guarded([&] {
+    for (const Operation& operation : calls) {
+      const std::lock_guard lock(operation.comm->mutex());
+      Admit(operation, &job);
+    }
+    return CINCH_OK;
+  });
+  if (status != CINCH_OK) {
+    (void)api_.group_end();
+    return collectives::kNcclSystemError;
+  }
+  const bool plain = std::ranges::all_of(job.operations, [](const Operation& operation) {
+    return operation.key == nullptr && operation.comm->queued.load() == 0;
+  });
+  const bool mixed = !job.copies.empty() || !job.peer_operations.empty();
+  if (!plain || mixed) return dispatcher_.Submit(std::move(job), true);
+  for (const Operation& operation : job.operations) {
     (void)collectives::CallNccl(api_, operation.comm->nccl(), operation);
   }
-  group = {};
+  return api_.group_end();
 }
 
 NcclResult Shim::GroupEnd() {
@@ -201,24 +265,25 @@ NcclResult Shim::GroupEnd() {
     return api_.group_end();
   }
   // The group is over whatever comes of it; what is called below may open one of its own.
-  Group ended = std::move(group);
-  group = {};
-  const bool plain = std::ranges::all_of(ended.job.operations, [](const Operation& operation) {
-    return operation.key == nullptr && operation.comm->queued.load() == 0;
-  });
+  Group ended = std::exchange(group, {});
+  const auto is_gone = [](const CommunicatorPointer& comm) {
+    return comm->gone.load() || comm->aborted.load();
+  };
   NcclResult result = kNcclSuccess;
-  if (plain && ended.job.copies.empty() && ended.job.peer_operations.empty()) {
-    for (const Operation& operation : ended.job.operations) {
-      (void)collectives::CallNccl(api_, operation.comm->nccl(), operation);
-    }
+  if (std::ranges::any_of(ended.keep_alive, is_gone)) {
+    // NCCL would take a communicator that it has freed.
     result = api_.group_end();
+    if (result == kNcclSuccess) result = collectives::kNcclInvalidUsage;
   } else {
-    result = dispatcher_.Submit(std::move(ended.job), true);
+    result = RunGroup(std::move(ended.calls));
   }
-  if (result == kNcclSuccess && !ended.inits.empty()) {
-    AfterInit(result, ended.inits);
-  }
+  AfterInit(result, std::move(ended.inits), nullptr);
   return result;
+}
+
+void Shim::Settle(NcclComm nccl) {
+  const CommunicatorPointer comm = Find(nccl);
+  if (comm != nullptr) WaitUntilNothingQueues(*comm);
 }
 
 Shim::CommunicatorPointer Shim::Remove(NcclComm nccl) {
@@ -227,6 +292,7 @@ Shim::CommunicatorPointer Shim::Remove(NcclComm nccl) {
   if (found == comms_.end()) return nullptr;
   CommunicatorPointer comm = std::move(found->second);
   comms_.erase(found);
+  comm->gone.store(true);
   AddToReport(*comm);
   return comm;
 }
@@ -252,12 +318,39 @@ void Shim::BeforeAbort(NcclComm nccl) {
   dispatcher_.Drop(*comm);
 }
 
+void Shim::BeforeRevoke(NcclComm nccl, int flags) {
+  const CommunicatorPointer comm = Find(nccl);
+  if (comm == nullptr || comm->aborted.exchange(true)) return;
+  comm->AbortPeerPath();
+  if (api_.comm_revoke != nullptr) (void)api_.comm_revoke(comm->shadow(), flags);
+  dispatcher_.Drop(*comm);
+}
+
 NcclResult Shim::AsyncError(NcclComm nccl) {
   const CommunicatorPointer comm = Find(nccl);
   if (comm == nullptr) return kNcclSuccess;
   comm->CheckPeerPath();
   return comm->error.load();
 }
+
+namespace {
+
+/// The reasons that occurred, or nothing.
+std::string PlainText(const collectives::Counters& counters) {
+  constexpr const char* kReasons[] = {
+      "",         "small",         "integers",    "other reductions", "too many ranks",
+      "captured", "to themselves", "switched off"};
+  static_assert(std::size(kReasons) == static_cast<size_t>(Plain::kCount));
+  std::string text;
+  for (size_t i = 0; i < std::size(kReasons); ++i) {
+    const uint64_t count = counters.plain[i].load();
+    if (count == 0) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "; plain: " : ", ", count, kReasons[i]);
+  }
+  return text;
+}
+
+}  // namespace
 
 void Shim::AddToReport(Communicator& comm) {
   const collectives::Counters& counters = comm.counters();
@@ -266,10 +359,11 @@ void Shim::AddToReport(Communicator& comm) {
   const double kept = original == 0 ? 1 : static_cast<double>(wire) / static_cast<double>(original);
   finished_ += fmt::format(
       "cinch: pid {} rank {}/{}: {} operations could be compressed, {} were; {:.1f} MB sent as "
-      "{:.1f} MB (kept {:.3f}); {} frames did not fit, {} jobs were enqueued later\n",
+      "{:.1f} MB (kept {:.3f}); {} frames did not fit, {} jobs were enqueued later{}\n",
       getpid(), comm.rank(), comm.ranks(), counters.operations.load(),
       counters.compressed_operations.load(), static_cast<double>(original) / 1e6,
-      static_cast<double>(wire) / 1e6, kept, counters.overflows.load(), counters.delegated.load());
+      static_cast<double>(wire) / 1e6, kept, counters.overflows.load(), counters.delegated.load(),
+      PlainText(counters));
   const uint64_t over_peers = counters.over_peers.load();
   if (over_peers == 0) return;
   finished_ += fmt::format("cinch: pid {} rank {}/{}: {} operations went over peer memory\n",
@@ -280,6 +374,21 @@ std::string Shim::Report() {
   const std::unique_lock lock(mutex_);
   const std::string before = finished_;
   for (const auto& [nccl, comm] : comms_) AddToReport(*comm);
+  const auto add = [this](uint64_t count, const char* what) {
+    if (count == 0) return;
+    finished_ +=
+        fmt::format("cinch: pid {}: {} communicators passed through: {}\n", getpid(), count, what);
+  };
+  add(non_blocking_.load(), "non-blocking");
+  add(of_one_rank_.load(), "of one rank");
+  add(not_split_.load(), "NCCL could not split them");
+  if (settings_.options.policy == PolicyMode::kRaw) {
+    finished_ +=
+        fmt::format("cinch: pid {}: everything passed through: CINCH_POLICY=raw\n", getpid());
+  } else if (device_ == nullptr) {
+    finished_ +=
+        fmt::format("cinch: pid {}: everything passed through: built without CUDA\n", getpid());
+  }
   return std::exchange(finished_, before);
 }
 

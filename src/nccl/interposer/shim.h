@@ -4,6 +4,7 @@
 /// groups and hands what may be compressed to the collectives.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -41,8 +42,11 @@ class Shim {
   [[nodiscard]] const collectives::NcclApi& api() const { return api_; }
 
   /// After a call that makes communicators, which returned `result`; in a group they are adopted at
-  /// its end. `comms` are where the call puts them.
-  void AfterInit(collectives::NcclResult result, std::vector<collectives::NcclComm*> comms);
+  /// its end. `comms` are where the call puts them, `config` is what the call was given.
+  /// Non-blocking ones are passed through: NCCL enqueues their operations later, from a thread of
+  /// its own, so there is no point of a stream behind which the results could be decoded.
+  void AfterInit(collectives::NcclResult result, std::vector<collectives::NcclComm*> comms,
+                 const void* config);
   /// Whether children of `parent` are looked at: those of communicators that are passed through are
   /// passed through.
   [[nodiscard]] bool IsKnown(collectives::NcclComm parent);
@@ -53,12 +57,16 @@ class Shim {
 
   [[nodiscard]] collectives::NcclResult GroupStart();
   [[nodiscard]] collectives::NcclResult GroupEnd();
-  /// Hands what the group has collected to NCCL as it is; the caller ends the group.
-  void FlushGroup();
+  /// Before ncclGroupSimulateEnd: hands what the group has collected to NCCL as it is.
+  void BeforeSimulatedEnd();
 
+  /// Before calls of NCCL that touch a communicator: returns when no thread of ours will.
+  void Settle(collectives::NcclComm nccl);
   void BeforeFinalize(collectives::NcclComm nccl);
   void BeforeDestroy(collectives::NcclComm nccl);
   void BeforeAbort(collectives::NcclComm nccl);
+  /// What waits is given up, as NCCL stops what is in flight; later calls go to NCCL.
+  void BeforeRevoke(collectives::NcclComm nccl, int flags);
   /// An error of ours, for ncclCommGetAsyncError.
   [[nodiscard]] collectives::NcclResult AsyncError(collectives::NcclComm nccl);
 
@@ -71,6 +79,7 @@ class Shim {
   [[nodiscard]] CommunicatorPointer Find(collectives::NcclComm nccl);
   CommunicatorPointer Remove(collectives::NcclComm nccl);
   void Adopt(const std::vector<collectives::NcclComm>& comms);
+  [[nodiscard]] collectives::NcclResult RunGroup(std::vector<collectives::Operation> calls);
   void AddToReport(collectives::Communicator& comm);
   void WriteReport();
 
@@ -81,6 +90,9 @@ class Shim {
   std::shared_mutex mutex_;
   std::unordered_map<collectives::NcclComm, CommunicatorPointer> comms_;
   std::string finished_;  ///< Report lines of communicators that are gone.
+  std::atomic<uint64_t> non_blocking_{0};
+  std::atomic<uint64_t> of_one_rank_{0};
+  std::atomic<uint64_t> not_split_{0};
 };
 
 }  // namespace cinch::nccl

@@ -32,21 +32,48 @@
   .size \name, . - \name
 .endm
 
+.macro settling_trampoline name
+  .section .rodata
+.Ltext_\name:
+  .asciz "\name"
+  .data
+  .balign 8
+.Lslot_\name:
+  .quad 0
+  .text
+  .globl \name
+  .type \name, @function
+  .balign 16
+\name:
+  .cfi_startproc
+  endbr64
+  leaq .Lslot_\name(%rip), %r11
+  leaq .Ltext_\name(%rip), %r10
+  jmp cinch_interposer_bind_settled
+  .cfi_endproc
+  .size \name, . - \name
+.endm
+
+
 #define FORWARD(name)   \
   trampoline nccl##name; \
+  trampoline pnccl##name;
+#define SETTLE(name)             \
+  settling_trampoline nccl##name; \
   trampoline pnccl##name;
 #define INTERCEPT(name) trampoline pnccl##name;
 #include "nccl_names.inc"
 // A symbol of the library that has no public twin.
   trampoline ncclResetDebugInitInternal
 
-// r11: where the address goes, r10: the name. Calls the C function with both and jumps to what it
-// returns.
+// r11: where the address goes, r10: the name. Calls the C function with both and the first argument,
+// and jumps to what it returns.
+.macro binder label, function
   .text
-  .globl cinch_interposer_bind
-  .hidden cinch_interposer_bind
-  .type cinch_interposer_bind, @function
-cinch_interposer_bind:
+  .globl \label
+  .hidden \label
+  .type \label, @function
+\label:
   .cfi_startproc
   pushq %rbp
   .cfi_def_cfa_offset 16
@@ -70,9 +97,10 @@ cinch_interposer_bind:
   movaps %xmm5, 144(%rsp)
   movaps %xmm6, 160(%rsp)
   movaps %xmm7, 176(%rsp)
+  movq %rdi, %rdx
   movq %r11, %rdi
   movq %r10, %rsi
-  call cinch_interposer_find
+  call \function
   movq %rax, %r11
   movq 0(%rsp), %rdi
   movq 8(%rsp), %rsi
@@ -94,6 +122,10 @@ cinch_interposer_bind:
   .cfi_def_cfa %rsp, 8
   jmp *%r11
   .cfi_endproc
-  .size cinch_interposer_bind, . - cinch_interposer_bind
+  .size \label, . - \label
+.endm
+
+  binder cinch_interposer_bind, cinch_interposer_find
+  binder cinch_interposer_bind_settled, cinch_interposer_settle
 
   .section .note.GNU-stack, "", @progbits
