@@ -429,6 +429,33 @@ TEST_F(Comms, FirstsDuringRepairs) {
   }
 }
 
+TEST(WhyPlain, TooManyRanksForOneLaunchMatterToReductionsOnly) {
+  static int ranks = 0;
+  collectives::NcclApi api{};
+  api.comm_count = [](void*, int* count) {
+    *count = ranks;
+    return int{kNcclSuccess};
+  };
+  api.comm_rank = api.comm_device = [](void*, int* value) {
+    *value = 0;
+    return int{kNcclSuccess};
+  };
+  HostDevice device;
+  collectives::Operation operation;
+  operation.count = size_t{1} << 30;
+  operation.dtype = kNcclBfloat16;
+  for (ranks = 127; ranks < 131; ++ranks) {
+    const collectives::Communicator comm(api, &device, nullptr, nullptr, {});
+    for (const auto kind : {collectives::Kind::kAllReduce, collectives::Kind::kReduceScatter}) {
+      operation.kind = kind;
+      EXPECT_EQ(comm.WhyPlain(operation),
+                ranks <= 128 ? collectives::Plain::kNone : collectives::Plain::kRanks);
+    }
+    operation.kind = collectives::Kind::kAllGather;
+    EXPECT_EQ(comm.WhyPlain(operation), collectives::Plain::kNone);
+  }
+}
+
 TEST_F(Comms, TheReportSaysWhatIsOff) {
   Rig& rig = Make(PolicyMode::kRaw);
   RunRanks(2, [](Rank& self) { GatherRounds(self.comm, self.rank, 2, &self.stream, 2); });
