@@ -279,11 +279,11 @@ TEST_F(Comms, OneThreadDrivesAllRanksByGroups) {
     std::array<HostStream, 3> streams;
     ASSERT_EQ(ncclCommInitAll(comms.data(), 3, nullptr), kNcclSuccess);
     for (int round = 0; round < 24; ++round) {
-      std::vector<Bf16> mine;
+      std::array<Bf16, 3> mine;
       std::vector<Bf16> all(3, Bf16(3 * kElements));
       // Now and then nothing fits.
       for (int rank = 0; rank < 3; ++rank) {
-        mine.push_back(MakeData(rank, round, kElements, round % 6 == 5));
+        mine[static_cast<size_t>(rank)] = MakeData(rank, round, kElements, round % 6 == 5);
       }
       ASSERT_EQ(ncclGroupStart(), kNcclSuccess);
       for (size_t rank = 0; rank < 3; ++rank) {
@@ -309,9 +309,9 @@ TEST_F(Comms, ThreadsWithACommunicatorEachDoNotDisturbEachOther) {
     for (void*& comm : comms) {
       ASSERT_EQ(ncclCommSplit(self.comm, 0, self.rank, &comm, nullptr), kNcclSuccess);
     }
-    std::vector<std::thread> threads;
-    for (void* comm : comms) {
-      threads.emplace_back([&self, comm] {
+    std::array<std::thread, kThreads> threads;
+    for (size_t i = 0; i < threads.size(); ++i) {
+      threads[i] = std::thread([&self, comm = comms[i]] {
         HostStream stream;
         GatherRounds(comm, self.rank, 2, &stream, 40);
       });
