@@ -39,7 +39,7 @@ T Apply(int reduction, T a, T b) {
 /// `T` is what the elements are, `Wrapping` the type in which they are added up.
 template <typename T, typename Wrapping>
 void ReduceIntegers(const Sources& sources, void* output, uint64_t elements, const Operator& op) {
-  const auto scalar = static_cast<Wrapping>(static_cast<T>(op.scalar));
+  const auto scalar = static_cast<Wrapping>(static_cast<int64_t>(static_cast<T>(op.scalar)));
   const bool compares =
       op.reduction == collectives::kNcclMaximum || op.reduction == collectives::kNcclMinimum;
   for (uint64_t i = 0; i < elements; ++i) {

@@ -37,8 +37,8 @@ std::vector<uint8_t> MakePool(int dtype) {
 
 const std::vector<uint8_t>& Pool(int dtype) {
   static const std::vector<std::vector<uint8_t>> pools = [] {
-    std::vector<std::vector<uint8_t>> all;
-    for (int i = 0; i < kNcclDtypeCount; ++i) all.push_back(MakePool(i));
+    std::vector<std::vector<uint8_t>> all(kNcclDtypeCount);
+    for (int i = 0; i < kNcclDtypeCount; ++i) all[static_cast<size_t>(i)] = MakePool(i);
     return all;
   }();
   return pools[static_cast<size_t>(dtype)];
