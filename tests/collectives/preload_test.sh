@@ -55,8 +55,14 @@ fi
 exported() { nm -D --defined-only "$1" | awk '$3 ~ /^p?nccl/ {print $3}' | sort -u; }
 
 missing=$(comm -13 <(exported "$interposer") \
-  <(sed -nE 's/^(INTERCEPT|SETTLE|FORWARD)\((\w+)\)$/nccl\2\npnccl\2/p' "$names" | sort -u))
+  <(sed -nE 's/^(INTERCEPT|SETTLE|SETTLE_ALL|FORWARD)\((\w+)\)$/nccl\2\npnccl\2/p' "$names" | sort -u))
 [[ -z $missing ]] || fail "names of the list that are not exported: $missing"
+
+# docs/collectives.md says of each what becomes of it.
+docs=${names%/src/*}/docs/collectives.md
+undocumented=$(sed -nE 's/^(INTERCEPT|SETTLE|SETTLE_ALL|FORWARD)\((\w+)\)$/nccl\2/p' "$names" |
+  while read -r name; do grep -q "\`$name\`" "$docs" || echo "$name"; done)
+[[ -z $undocumented ]] || fail "names that $docs does not have: $undocumented"
 
 # The NCCL of this machine, if it has one.
 for library in /usr/local/cuda*/lib/libnccl.so.2 /usr/lib/x86_64-linux-gnu/libnccl.so.2; do

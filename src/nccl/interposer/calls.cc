@@ -74,6 +74,13 @@ extern "C" void* cinch_interposer_settle(void** slot, const char* name, NcclComm
   return function != nullptr ? function : cinch_interposer_find(slot, name);
 }
 
+/// As cinch_interposer_settle, for functions that take a communicator at another place.
+extern "C" void* cinch_interposer_settle_all(void** slot, const char* name) {
+  void* function = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+  cinch::Guarded([] { Shim::Get().SettleAll(); });
+  return function != nullptr ? function : cinch_interposer_find(slot, name);
+}
+
 /// For `cinch nccl-check`: what this library is and which NCCL it uses, as text.
 CINCH_NCCL_API const char* cinch_interposer_library() {
   return cinch::GuardedOr("", [] {

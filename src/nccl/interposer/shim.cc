@@ -286,6 +286,15 @@ void Shim::Settle(NcclComm nccl) {
   if (comm != nullptr) WaitUntilNothingQueues(*comm);
 }
 
+void Shim::SettleAll() {
+  std::vector<CommunicatorPointer> comms;
+  {
+    const std::shared_lock lock(mutex_);
+    for (const auto& [nccl, comm] : comms_) comms.push_back(comm);
+  }
+  for (const CommunicatorPointer& comm : comms) WaitUntilNothingQueues(*comm);
+}
+
 Shim::CommunicatorPointer Shim::Remove(NcclComm nccl) {
   const std::unique_lock lock(mutex_);
   const auto found = comms_.find(nccl);

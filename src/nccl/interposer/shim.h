@@ -62,6 +62,8 @@ class Shim {
 
   /// Before calls of NCCL that touch a communicator: returns when no thread of ours will.
   void Settle(collectives::NcclComm nccl);
+  /// So with all communicators.
+  void SettleAll();
   void BeforeFinalize(collectives::NcclComm nccl);
   void BeforeDestroy(collectives::NcclComm nccl);
   void BeforeAbort(collectives::NcclComm nccl);

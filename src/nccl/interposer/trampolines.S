@@ -32,7 +32,7 @@
   .size \name, . - \name
 .endm
 
-.macro settling_trampoline name
+.macro settling_trampoline name, binder
   .section .rodata
 .Ltext_\name:
   .asciz "\name"
@@ -49,7 +49,7 @@
   endbr64
   leaq .Lslot_\name(%rip), %r11
   leaq .Ltext_\name(%rip), %r10
-  jmp cinch_interposer_bind_settled
+  jmp \binder
   .cfi_endproc
   .size \name, . - \name
 .endm
@@ -58,8 +58,11 @@
 #define FORWARD(name)   \
   trampoline nccl##name; \
   trampoline pnccl##name;
-#define SETTLE(name)             \
-  settling_trampoline nccl##name; \
+#define SETTLE(name)                                           \
+  settling_trampoline nccl##name, cinch_interposer_bind_settled; \
+  trampoline pnccl##name;
+#define SETTLE_ALL(name)                                           \
+  settling_trampoline nccl##name, cinch_interposer_bind_settled_all; \
   trampoline pnccl##name;
 #define INTERCEPT(name) trampoline pnccl##name;
 #include "nccl_names.inc"
@@ -127,5 +130,6 @@
 
   binder cinch_interposer_bind, cinch_interposer_find
   binder cinch_interposer_bind_settled, cinch_interposer_settle
+  binder cinch_interposer_bind_settled_all, cinch_interposer_settle_all
 
   .section .note.GNU-stack, "", @progbits
