@@ -122,6 +122,8 @@ void Shim::InstallForTesting(Shim* shim) { installed.store(shim); }
 bool Shim::IsKnown(NcclComm parent) { return Find(parent) != nullptr; }
 
 Shim::CommunicatorPointer Shim::Find(NcclComm nccl) {
+  // Where everything passes through, this is all that a call pays.
+  if (known_.load(std::memory_order_acquire) == 0) return nullptr;
   const std::shared_lock lock(mutex_);
   const auto found = comms_.find(nccl);
   return found == comms_.end() ? nullptr : found->second;
@@ -179,6 +181,7 @@ void Shim::Adopt(const std::vector<NcclComm>& comms) {
     made.push_back(comm.get());
     const std::unique_lock lock(mutex_);
     comms_[large[i]] = std::move(comm);
+    known_.store(comms_.size(), std::memory_order_release);
   }
   if (settings_.peer_path) collectives::OpenPeerPaths(made, settings_.peer_path);
 }
@@ -301,6 +304,7 @@ Shim::CommunicatorPointer Shim::Remove(NcclComm nccl) {
   if (found == comms_.end()) return nullptr;
   CommunicatorPointer comm = std::move(found->second);
   comms_.erase(found);
+  known_.store(comms_.size(), std::memory_order_release);
   comm->gone.store(true);
   AddToReport(*comm);
   return comm;

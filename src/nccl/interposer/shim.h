@@ -91,7 +91,8 @@ class Shim {
   collectives::Dispatcher dispatcher_;
   std::shared_mutex mutex_;
   std::unordered_map<collectives::NcclComm, CommunicatorPointer> comms_;
-  std::string finished_;  ///< Report lines of communicators that are gone.
+  std::atomic<size_t> known_{0};  ///< How many these are.
+  std::string finished_;          ///< Report lines of communicators that are gone.
   std::atomic<uint64_t> non_blocking_{0};
   std::atomic<uint64_t> of_one_rank_{0};
   std::atomic<uint64_t> not_split_{0};
