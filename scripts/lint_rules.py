@@ -59,7 +59,7 @@ ARROWS = {
     # Micro-benchmarks see the layer that they measure; what users measure goes through the C ABI.
     "bench/codec": ["bench/*", "codec/*", "format/*", "support/*", "tensors/*", "cinch/*"],
     "bench/transfer": ["bench/*", "support/*", "tensors/*", "cinch/*"],
-    "bench/collectives": ["bench/*", "collectives/*", "tensors/*", "cinch/*"],
+    "bench/collectives": ["bench/*", "collectives/*", "nccl/*", "tensors/*", "cinch/*"],
     "examples": ["examples/*", "cinch/*"],
     "tests": ["*"],
 }

@@ -34,7 +34,10 @@ bool Repair::Settle() {
 
 void Repair::Fail(NcclResult error, const char* what) {
   Communicator& comm = *step_.comm;
-  Log(LogLevel::kError, "rank {} of {}: {}", comm.rank(), comm.ranks(), what);
+  // What was in flight when the application aborted is not worth a word.
+  if (!comm.aborted.load()) {
+    Log(LogLevel::kError, "rank {} of {}: {}", comm.rank(), comm.ranks(), what);
+  }
   comm.error.store(error);
   GiveUp();
 }
