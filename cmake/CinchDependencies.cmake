@@ -34,7 +34,7 @@ endif()
 target_compile_definitions(cinch_features INTERFACE CINCH_HAVE_UCX=${CINCH_HAVE_UCX}
                                                     CINCH_HAVE_CUDA=${CINCH_HAVE_CUDA})
 
-if(CINCH_BUILD_CLI)
+if(CINCH_BUILD_CLI OR CINCH_BUILD_BENCH)
   find_package(CLI11 REQUIRED)
 endif()
 if(CINCH_BUILD_BENCH)

@@ -7,6 +7,7 @@ from matplotlib import pyplot, ticker
 from bench_results import load, size_text
 from bench_tables import data_text
 from gpu_tables import is_plain
+import nvlink_tables
 
 matplotlib.use("svg")
 # The same results give the same file.
@@ -155,7 +156,32 @@ def draw_gpu_ratio(root):
     save(root, figure, "gpu_ratio_by_throughput")
 
 
+def draw_nvlink(root, ranks):
+    """The best of fused to NCCL, by operation and size."""
+    lines = [line for line in nvlink_tables.measured(load(root, nvlink_tables.name(ranks)))
+             if line["dtype"] == "bf16" and line["data"].startswith("gaussian")]
+    if not lines:
+        return
+    figure, axes = pyplot.subplots(figsize=(8, 4.5))
+    for operation in dict.fromkeys(line["operation"] for line in lines):
+        mine = [line for line in lines if line["operation"] == operation]
+        points = [(group[0]["bytes"], nvlink_tables.gain(group))
+                  for group in nvlink_tables.groups(mine)]
+        points = [point for point in points if point[1] is not None]
+        if points:
+            axes.plot(*zip(*points), "o-", label=operation)
+    axes.axhline(1, color=BOUND, linewidth=1)
+    axes.set_ylabel("times faster than NCCL")
+    axes.set_ylim(bottom=0)
+    axes.set_title(f"{ranks} GPUs ({lines[0]['device']}), the best of fused")
+    axes.legend(fontsize=8)
+    size_axis(axes)
+    save(root, figure, nvlink_tables.name(ranks))
+
+
 def draw(root):
+    for ranks in nvlink_tables.RANKS:
+        draw_nvlink(root, ranks)
     draw_gpu_sizes(root)
     draw_gpu_ratio(root)
     draw_p2p(root)

@@ -5,6 +5,7 @@
 import re
 
 import gpu_tables
+import nvlink_tables
 from bench_results import load, size_text, table
 
 
@@ -119,7 +120,8 @@ def latency(root):
 PARTS = {"codec": codec, "targets": targets, "peers": peers, "models": models, "p2p": p2p,
          "latency": latency}
 # The parts that are named like their file, and those that share one.
-ALL_PARTS = {**{name: (name, make) for name, make in PARTS.items()}, **gpu_tables.PARTS}
+ALL_PARTS = {**{name: (name, make) for name, make in PARTS.items()}, **gpu_tables.PARTS,
+             **nvlink_tables.PARTS}
 
 
 def write(root):

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory between two processes on one GPU (or between two engines of one process): goodput
-// by path, pacing, size and policy, raw beside compressed in the same run. Pacing imitates a NIC;
-// it is no NIC. Kernels of two processes take turns on a GPU unless MPS runs.
+// Device memory between two processes on one GPU or two (or between two engines of one process):
+// goodput by path, pacing, size and policy, raw beside compressed in the same run. Pacing imitates
+// a NIC; it is no NIC. Kernels of two processes take turns on a GPU unless MPS runs.
+//
+//   gpu_transfer_bench [--gpus=SENDER,RECEIVER] [--one-process] [--random] [--small] [--only=PATH]
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,6 +51,8 @@ struct Options {
   bool one_process = false;
   bool random = false;  ///< Data that do not compress.
   bool small = false;   ///< Small messages only, and no blocks.
+  int sender_gpu = 0;
+  int receiver_gpu = 0;
   std::string only;
 };
 
@@ -313,6 +317,7 @@ void RunPath(int index, bool sends, Side& side, const Options& options) {
 }
 
 void RunSide(bool sends, const Options& options) {
+  CheckCuda("GPU", cudaSetDevice(sends ? options.sender_gpu : options.receiver_gpu));
   Side side(sends ? 7 : 0, options.random);
   for (size_t i = 0; i < std::size(kPaths); ++i) {
     if (!options.only.empty() && std::strstr(kPaths[i].name, options.only.c_str()) == nullptr) {
@@ -331,6 +336,9 @@ int main(int argc, char** argv) {
     if (std::strcmp(argv[i], "--random") == 0) options.random = true;
     if (std::strcmp(argv[i], "--small") == 0) options.small = true;
     if (std::strncmp(argv[i], "--only=", 7) == 0) options.only = argv[i] + 7;
+    if (std::sscanf(argv[i], "--gpus=%d,%d", &options.sender_gpu, &options.receiver_gpu) == 1) {
+      Die("--gpus takes two", CINCH_ERROR_INVALID_ARGUMENT);
+    }
   }
   if (options.one_process) {
     std::thread receiver([&] { RunSide(false, options); });
