@@ -54,6 +54,7 @@ class Parser {
     app_.add_flag("--share-gpu", options->share_gpu,
                   "All ranks on one GPU (two, or as --gpus says), without NCCL: to try this");
     std::vector<std::string> known;
+    known.reserve(kCollectiveNames.size());
     for (const auto& [collective, name] : kCollectiveNames) known.emplace_back(name);
     app_.add_option("--operations", names_, "Some of them only")
         ->delimiter(',')
