@@ -14,9 +14,12 @@ namespace {
 constexpr const char* kFooter = R"(Examples:
   LD_PRELOAD=/usr/lib/cinch/libnccl.so.2 cinch nccl-check
 
-Run it in the environment of the job. The exit code is 0 when calls would be intercepted and NCCL was
-found behind the interposer, else 6. Programs that load NCCL by an absolute path, or have it linked
-in, are never intercepted; docs/collectives.md has the ways.)";
+Run it in the environment of the job. Exit codes:
+  0  calls are intercepted, and the NCCL behind the interposer is one that it compresses for
+  2  the command line cannot be meant so
+  6  nothing is intercepted, no NCCL was found, or its version is unknown or too old
+Programs that load NCCL by an absolute path, or have it linked in, are never intercepted;
+docs/collectives.md has the ways. `cinch info` lists the settings, CINCH_POLICY among them.)";
 
 struct Facts {
   bool preloaded = false;    ///< Programs linked with NCCL get the interposer.
@@ -25,6 +28,8 @@ struct Facts {
   std::string by_name_file;  ///< What the name leads to.
   std::string nccl;          ///< The library behind the interposer; empty when it finds none.
   std::string error;
+  std::string obstacle;  ///< Why nothing would be compressed for this NCCL.
+  std::string note;
   int nccl_version = 0;
 };
 
@@ -61,13 +66,17 @@ Facts Collect() {
   if (!facts.preloaded && !facts.by_name) return facts;
   facts.nccl = Ask(library, kMark);
   facts.error = Ask(library, "cinch_interposer_error");
+  facts.obstacle = Ask(library, "cinch_interposer_obstacle");
+  facts.note = Ask(library, "cinch_interposer_note");
   const auto version = reinterpret_cast<int (*)(int*)>(dlsym(library, "ncclGetVersion"));
-  if (version != nullptr) (void)version(&facts.nccl_version);
+  if (version != nullptr && version(&facts.nccl_version) != 0) facts.nccl_version = 0;
   return facts;
 }
 
 std::string VersionText(int version) {
-  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+  if (version <= 0) return "unknown version";
+  const int major = version < 10000 ? 1000 : 10000;  // counted differently before 2.9
+  return fmt::format("{}.{}.{}", version / major, version % major / 100, version % 100);
 }
 
 Outcome PrintFacts(const Facts& facts, const OutputStyle& style) {
@@ -79,6 +88,8 @@ Outcome PrintFacts(const Facts& facts, const OutputStyle& style) {
                                    {"libnccl.so.2", facts.by_name_file},
                                    {"nccl", facts.nccl},
                                    {"nccl_version", facts.nccl_version},
+                                   {"obstacle", facts.obstacle},
+                                   {"note", facts.note},
                                    {"error", facts.error}};
     return Print(result.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
   }
@@ -96,6 +107,8 @@ Outcome PrintFacts(const Facts& facts, const OutputStyle& style) {
         facts.nccl.empty() ? facts.error
                            : fmt::format("{} ({})", facts.nccl, VersionText(facts.nccl_version)));
   }
+  if (!facts.obstacle.empty()) add("compressed", fmt::format("no: {}", facts.obstacle));
+  if (!facts.note.empty()) add("note", facts.note);
   return Print(text);
 }
 
@@ -108,6 +121,10 @@ Outcome RunCheck(const OutputStyle& style) {
                   "nothing would be intercepted; set LD_PRELOAD to cinch's libnccl.so.2");
   }
   if (facts.nccl.empty()) return Refuse(ExitCode::kUnsupported, facts.error);
+  if (!facts.obstacle.empty()) {
+    return Refuse(ExitCode::kUnsupported,
+                  fmt::format("nothing would be compressed: {}: {}", facts.nccl, facts.obstacle));
+  }
   return outcome;
 }
 

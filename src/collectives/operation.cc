@@ -50,28 +50,42 @@ bool IsCodable(int dtype) {
          (dtype >= kNcclFloat16 && dtype < kNcclDtypeCount);
 }
 
+namespace {
+
+/// A library may lack what is newer than it.
+template <typename Function, typename... Arguments>
+NcclResult CallIfThere(Function function, Arguments... arguments) {
+  return function == nullptr ? kNcclInvalidUsage : function(arguments...);
+}
+
+}  // namespace
+
 NcclResult CallNccl(const NcclApi& api, NcclComm comm, const Operation& o) {
   switch (o.kind) {
     case Kind::kAllGather:
-      return api.all_gather(o.send, o.receive, o.count, o.dtype, comm, o.stream);
+      return CallIfThere(api.all_gather, o.send, o.receive, o.count, o.dtype, comm, o.stream);
     case Kind::kAllReduce:
-      return api.all_reduce(o.send, o.receive, o.count, o.dtype, o.reduction, comm, o.stream);
+      return CallIfThere(api.all_reduce, o.send, o.receive, o.count, o.dtype, o.reduction, comm,
+                         o.stream);
     case Kind::kAllToAll:
-      return api.all_to_all(o.send, o.receive, o.count, o.dtype, comm, o.stream);
+      return CallIfThere(api.all_to_all, o.send, o.receive, o.count, o.dtype, comm, o.stream);
     case Kind::kBroadcast:
-      return api.broadcast(o.send, o.receive, o.count, o.dtype, o.peer, comm, o.stream);
+      return CallIfThere(api.broadcast, o.send, o.receive, o.count, o.dtype, o.peer, comm,
+                         o.stream);
     case Kind::kGather:
-      return api.gather(o.send, o.receive, o.count, o.dtype, o.peer, comm, o.stream);
+      return CallIfThere(api.gather, o.send, o.receive, o.count, o.dtype, o.peer, comm, o.stream);
     case Kind::kReduce:
-      return api.reduce(o.send, o.receive, o.count, o.dtype, o.reduction, o.peer, comm, o.stream);
+      return CallIfThere(api.reduce, o.send, o.receive, o.count, o.dtype, o.reduction, o.peer, comm,
+                         o.stream);
     case Kind::kReduceScatter:
-      return api.reduce_scatter(o.send, o.receive, o.count, o.dtype, o.reduction, comm, o.stream);
+      return CallIfThere(api.reduce_scatter, o.send, o.receive, o.count, o.dtype, o.reduction, comm,
+                         o.stream);
     case Kind::kReceive:
-      return api.receive(o.receive, o.count, o.dtype, o.peer, comm, o.stream);
+      return CallIfThere(api.receive, o.receive, o.count, o.dtype, o.peer, comm, o.stream);
     case Kind::kScatter:
-      return api.scatter(o.send, o.receive, o.count, o.dtype, o.peer, comm, o.stream);
+      return CallIfThere(api.scatter, o.send, o.receive, o.count, o.dtype, o.peer, comm, o.stream);
     case Kind::kSend:
-      return api.send(o.send, o.count, o.dtype, o.peer, comm, o.stream);
+      return CallIfThere(api.send, o.send, o.count, o.dtype, o.peer, comm, o.stream);
   }
   return kNcclInternalError;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The double's communicators and groups.
+#include <cstdlib>
 #include <cstring>
 
 #include "collectives/nccl_double.h"
@@ -70,7 +71,8 @@ EXPORT uint64_t double_calls() { return CallsMade().load(); }
 EXPORT uint64_t double_violations() { return Violations().load(); }
 
 EXPORT NcclResult ncclGetVersion(int* version) {
-  *version = 22809;
+  const char* pretended = std::getenv("DOUBLE_NCCL_VERSION");
+  *version = pretended == nullptr ? 22809 : std::atoi(pretended);
   return kNcclSuccess;
 }
 EXPORT NcclResult ncclGetUniqueId(UniqueId* id) {

@@ -91,6 +91,12 @@ CINCH_NCCL_API const char* cinch_interposer_library() {
 CINCH_NCCL_API const char* cinch_interposer_error() {
   return cinch::GuardedOr("out of memory", [] { return TheRealLibrary().error.c_str(); });
 }
+CINCH_NCCL_API const char* cinch_interposer_obstacle() {
+  return cinch::GuardedOr("out of memory", [] { return TheRealLibrary().obstacle.c_str(); });
+}
+CINCH_NCCL_API const char* cinch_interposer_note() {
+  return cinch::GuardedOr("", [] { return TheRealLibrary().note.c_str(); });
+}
 
 CINCH_NCCL_API NcclResult ncclAllGather(const void* send, void* receive, size_t count, int dtype,
                                         NcclComm comm, void* stream) {

@@ -2,11 +2,14 @@
 #include "nccl/interposer/real_library.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <link.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 
 #include "base/config.h"
@@ -91,22 +94,93 @@ void FillApi(void* handle, collectives::NcclApi* api) {
   Find(handle, "ncclCommRevoke", &api->comm_revoke);
 }
 
+/// What compressed collectives are made of.
+const char* MissingFunction(const collectives::NcclApi& api) {
+  const struct {
+    bool there;
+    const char* name;
+  } functions[] = {{api.all_gather != nullptr, "ncclAllGather"},
+                   {api.broadcast != nullptr, "ncclBroadcast"},
+                   {api.send != nullptr, "ncclSend"},
+                   {api.receive != nullptr, "ncclRecv"},
+                   {api.comm_split != nullptr, "ncclCommSplit"},
+                   {api.comm_count != nullptr, "ncclCommCount"},
+                   {api.comm_rank != nullptr, "ncclCommUserRank"},
+                   {api.comm_device != nullptr, "ncclCommCuDevice"},
+                   {api.comm_destroy != nullptr, "ncclCommDestroy"},
+                   {api.comm_abort != nullptr, "ncclCommAbort"}};
+  for (const auto& function : functions) {
+    if (!function.there) return function.name;
+  }
+  return nullptr;
+}
+
+void JudgeVersion(RealLibrary* library) {
+  int (*get_version)(int*) = nullptr;
+  Find(library->handle, "ncclGetVersion", &get_version);
+  int version = 0;
+  if (get_version == nullptr || get_version(&version) != collectives::kNcclSuccess) version = 0;
+  library->version = version;
+  const char* missing = MissingFunction(library->api);
+  if (version <= 0) {
+    library->obstacle = "it does not tell its version";
+  } else if (version < kOldestNccl) {
+    library->obstacle =
+        fmt::format("{} is older than {}", NcclVersionText(version), NcclVersionText(kOldestNccl));
+  } else if (missing != nullptr) {
+    library->obstacle = fmt::format("it has no {}", missing);
+  }
+  if (version > kNewestNccl) {
+    library->note = fmt::format("{} is newer than {}: functions that it added are not intercepted",
+                                NcclVersionText(version), NcclVersionText(kNewestNccl));
+  }
+  if (!library->obstacle.empty()) {
+    Log(LogLevel::kWarn, "{}: nothing is compressed: {}", library->path, library->obstacle);
+  }
+}
+
+/// Null, with the reason in `error`, when `path` is not a library that could stand behind this one.
+void* OpenCandidate(const std::string& path, const std::string& own, std::string* error) {
+  if (access(path.c_str(), R_OK) != 0) {
+    *error = fmt::format("{}: {}", path, std::strerror(errno));
+    return nullptr;
+  }
+  if (IsSameFile(path, own)) {
+    *error = fmt::format("{} is the interposer itself", path);
+    return nullptr;
+  }
+  // By its own names first, or its calls to itself would come back here; global, so that names
+  // which are newer than this library are found.
+  void* handle = dlopen(path.c_str(), kOpenFlags);
+  if (handle == nullptr) {
+    *error = dlerror();
+    return nullptr;
+  }
+  if (dlsym(handle, "ncclGroupStart") != nullptr && dlsym(handle, "ncclGroupEnd") != nullptr) {
+    return handle;
+  }
+  *error = fmt::format("{} is not an NCCL", path);
+  dlclose(handle);
+  return nullptr;
+}
+
 RealLibrary* OpenRealLibrary() {
   auto* library = new RealLibrary;
   const std::string own = OwnPath();
-  for (const std::string& path : RealLibraryCandidates()) {
-    if (access(path.c_str(), R_OK) != 0 || IsSameFile(path, own)) continue;
-    // By its own names first, or its calls to itself would come back here; global, so that names
-    // which are newer than this library are found.
-    void* handle = dlopen(path.c_str(), kOpenFlags);
-    if (handle == nullptr) {
-      library->error = dlerror();
+  const std::vector<std::string> candidates = RealLibraryCandidates();
+  for (const std::string& path : candidates) {
+    std::string error;
+    library->handle = OpenCandidate(path, own, &error);
+    if (library->handle == nullptr) {
+      // What was asked for by name, or is there but cannot be used.
+      if (candidates.size() == 1 || access(path.c_str(), R_OK) == 0) library->error = error;
       continue;
     }
-    library->handle = handle;
+    library->error.clear();
     library->path = path;
-    FillApi(handle, &library->api);
-    Log(LogLevel::kInfo, "NCCL is {}", path);
+    FillApi(library->handle, &library->api);
+    JudgeVersion(library);
+    Log(LogLevel::kInfo, "NCCL is {}, {}", path, NcclVersionText(library->version));
     return library;
   }
   if (library->error.empty()) library->error = "no libnccl.so.2 was found; set CINCH_NCCL_LIB";
@@ -143,6 +217,12 @@ std::vector<std::string> RealLibraryCandidates() {
     }
   }
   return distinct;
+}
+
+std::string NcclVersionText(int version) {
+  if (version <= 0) return "unknown version";
+  const int major = version < 10000 ? 1000 : 10000;  // as the macro NCCL_VERSION changed with 2.9
+  return fmt::format("{}.{}.{}", version / major, version % major / 100, version % 100);
 }
 
 const RealLibrary& TheRealLibrary() {

@@ -13,8 +13,20 @@ struct RealLibrary {
   void* handle = nullptr;  ///< Null: none was found; `error` says why.
   std::string path;
   std::string error;
+  int version = 0;  ///< As ncclGetVersion has it; 0 when it does not say.
+  /// Why its communicators pass through; empty when they are compressed.
+  std::string obstacle;
+  /// What else a user should know; may be empty.
+  std::string note;
   collectives::NcclApi api{};
 };
+
+/// The versions whose functions are known here.
+inline constexpr int kOldestNccl = 22800;
+inline constexpr int kNewestNccl = 23007;
+
+/// "2.28.9" of 22809; older ones counted differently.
+[[nodiscard]] std::string NcclVersionText(int version);
 
 /// Where NCCL may be, likeliest first: CINCH_NCCL_LIB alone when it is set, else what lies beside
 /// the libraries that the process has loaded, and the system's directories.

@@ -48,6 +48,7 @@ Shim* MakeShim() {
   settings.options.min_bytes = config.collectives_min_bytes;
   settings.options.timeout_seconds = config.timeout_seconds;
   settings.report = config.nccl_report;
+  settings.obstacle = TheRealLibrary().obstacle;
   if (config.fused) settings.peer_path = &collectives::MakeFusedPath;
   return new Shim(TheRealLibrary().api, collectives::CudaDevice(), std::move(settings));
 }
@@ -136,7 +137,7 @@ void Shim::AfterInit(NcclResult result, std::vector<NcclComm*> comms, const void
     return;
   }
   if (result != kNcclSuccess || device_ == nullptr) return;
-  if (settings_.options.policy == PolicyMode::kRaw) return;
+  if (settings_.options.policy == PolicyMode::kRaw || !settings_.obstacle.empty()) return;
   if (group.depth > 0) {
     group.inits.insert(group.inits.end(), comms.begin(), comms.end());
     return;
@@ -401,6 +402,9 @@ std::string Shim::Report() {
   } else if (device_ == nullptr) {
     finished_ +=
         fmt::format("cinch: pid {}: everything passed through: built without CUDA\n", getpid());
+  } else if (!settings_.obstacle.empty()) {
+    finished_ += fmt::format("cinch: pid {}: everything passed through: NCCL: {}\n", getpid(),
+                             settings_.obstacle);
   }
   return std::exchange(finished_, before);
 }

@@ -24,6 +24,7 @@ namespace cinch::nccl {
 struct ShimSettings {
   collectives::CommunicatorOptions options;
   collectives::PeerPathMaker peer_path;  ///< Empty: no path over peer memory.
+  std::string obstacle;                  ///< Why everything passes through; empty: it does not.
   std::string report;                    ///< Empty: none; "stderr", or a file to append to.
 };
 
