@@ -57,6 +57,35 @@ def gain(group):
     return fused / nccl if nccl and fused else None
 
 
+def verdict(group):
+    """The target, and whether it is met."""
+    target, found = group[0].get("target"), gain(group)
+    if target is None or found is None:
+        return "-"
+    return f"{target:.2f} {'met' if found >= target else 'missed'}"
+
+
+def pays_from(lines):
+    """By operation the least size at which fused gained and from which on it never lost more than
+    3 %; None where there is none. What src/collectives/fused/choice.cc goes by."""
+    found = {}
+    for group in groups(lines):
+        operation, factor = group[0]["operation"], gain(group)
+        if factor is None:
+            continue
+        if factor < 0.97 or (found.get(operation) is None and factor < 1):
+            found[operation] = None
+        elif found.get(operation) is None:
+            found[operation] = group[0]["bytes"]
+    return found
+
+
+def pays_text(lines):
+    return "Fused pays from: " + ", ".join(
+        f"{operation} {size_text(size) if size else 'never'}"
+        for operation, size in pays_from(lines).items()) + ".\n"
+
+
 def text(value, digits=0):
     return "-" if value is None else f"{value:.{digits}f}"
 
@@ -64,12 +93,12 @@ def text(value, digits=0):
 def rows_of(lines, found, methods):
     rows = []
     for group in groups(lines):
-        nccl, wrapped = rate(group, "nccl"), rate(group, "wrapped")
+        plain = [rate(group, method) for method in ("nccl", "wrapped", "copies")]
         wrong = any(line.get("same_bits") is False for line in group)
         rows.append([group[0]["operation"] + (" (RESULTS DIFFER)" if wrong else ""),
-                     size_text(group[0]["bytes"]), text(nccl), text(wrapped),
+                     size_text(group[0]["bytes"]), *map(text, plain),
                      *(text(rate(group, method, sms)) for method, sms in methods),
-                     text(gain(group), 2), predicted(found, group[0])])
+                     text(gain(group), 2), verdict(group), predicted(found, group[0])])
     return rows
 
 
@@ -86,9 +115,11 @@ def nvlink(lines):
         first = some[0]
         parts.append(f"{first['ranks']} x {first['device']}, NCCL {first.get('nccl', '-')}, "
                      f"{dtype}, {data}, GB/s of original bytes:\n")
-        parts.append(table(["operation", "size", "NCCL", "with the interposer", *heads,
-                            "best of fused to NCCL", "predicted"],
+        parts.append(table(["operation", "size", "NCCL", "with the interposer", "copies", *heads,
+                            "best of fused to NCCL", "target", "predicted"],
                            rows_of(some, found, methods)) + "\n")
+        if pays_from(some):
+            parts.append(pays_text(some))
     return "\n".join(parts).rstrip("\n")
 
 

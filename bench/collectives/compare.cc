@@ -147,6 +147,40 @@ bool CallNccl(Collective collective, NcclPeer* nccl, const Call& call) {
   return false;
 }
 
+/// The copy engines' way: a rank copies what it has to where it belongs, one peer after another.
+cudaError_t CallCopies(Collective collective, World* world, const Call& call) {
+  const auto copy = [&](uint32_t peer, uint64_t to, uint64_t from, uint64_t bytes) {
+    Rank& other = world->at(peer);
+    return cudaMemcpyPeerAsync(other.receive + to, other.device, call.rank.send + from,
+                               call.rank.device, bytes, call.rank.stream);
+  };
+  const auto copy_to_all = [&](uint64_t to, uint64_t from_step, uint64_t bytes, bool self) {
+    for (uint32_t i = self ? 0 : 1; i < call.ranks; ++i) {
+      const uint32_t peer = (call.own + i) % call.ranks;  // Not all to the same one at a time.
+      const cudaError_t error = copy(peer, to, peer * from_step, bytes);
+      if (error != cudaSuccess) return error;
+    }
+    return cudaSuccess;
+  };
+  switch (collective) {
+    case Collective::kSendReceive:
+      return copy((call.own + 1) % call.ranks, 0, 0, call.bytes);
+    case Collective::kSendOneWay:
+      return call.sends() && call.has_partner() ? copy(call.own + 1, 0, 0, call.bytes)
+                                                : cudaSuccess;
+    case Collective::kBroadcast:
+      return call.own == 0 ? copy_to_all(0, 0, call.bytes, false) : cudaSuccess;
+    case Collective::kAllGather:
+      return copy_to_all(call.own * call.part_bytes(), 0, call.part_bytes(), true);
+    case Collective::kAllToAll:
+      return copy_to_all(call.own * call.part_bytes(), call.part_bytes(), call.part_bytes(), true);
+    case Collective::kReduceScatter:
+    case Collective::kAllReduce:
+      break;
+  }
+  return cudaErrorInvalidValue;
+}
+
 /// Bytes at the start, in the middle and at the end of every rank's result.
 std::vector<uint8_t> Probe(World* world, uint64_t result_bytes) {
   constexpr uint64_t kPiece = uint64_t{1} << 20;
@@ -236,6 +270,10 @@ class Comparison {
   void Enqueue(const Measurement& measurement, const Call& call) {
     if (IsFused(measurement.method)) {
       Enqueued(CallFused(measurement.collective, call));
+      return;
+    }
+    if (measurement.method == Method::kCopies) {
+      Check(CallCopies(measurement.collective, &world_, call), "a copy");
       return;
     }
     NcclPeer* nccl = measurement.method == Method::kNccl ? nccl_.get() : wrapped_.get();

@@ -27,9 +27,10 @@ constexpr std::array<std::pair<Collective, const char*>, 7> kCollectiveNames{
      {Collective::kAllToAll, "all-to-all"},
      {Collective::kReduceScatter, "reduce-scatter"},
      {Collective::kAllReduce, "all-reduce"}}};
-constexpr std::array<std::pair<Method, const char*>, 5> kMethodNames{
+constexpr std::array<std::pair<Method, const char*>, 6> kMethodNames{
     {{Method::kNccl, "nccl"},
      {Method::kWrapped, "wrapped"},
+     {Method::kCopies, "copies"},
      {Method::kFused, "fused"},
      {Method::kFusedDirect, "fused direct"},
      {Method::kFusedRaw, "fused raw"}}};
@@ -103,7 +104,7 @@ class Parser {
       }
     }
     if (options_->sizes_bytes.empty()) {
-      for (const uint64_t megabytes : {256, 32, 1024, 1, 64, 4, 4096}) {
+      for (const uint64_t megabytes : {256, 32, 1024, 1, 512, 64, 4, 4096}) {
         options_->sizes_bytes.push_back(megabytes << 20);
       }
     }
@@ -131,6 +132,7 @@ void AddGroup(const CompareOptions& options, uint32_t most_sms, const Measuremen
     add(Method::kNccl, 0);
     if (!options.wrapped.empty()) add(Method::kWrapped, 0);
   }
+  if (!AddsUp(first.collective)) add(Method::kCopies, 0);
   std::vector<uint32_t> sms = options.sms;
   std::erase_if(sms, [&](uint32_t count) { return count > most_sms; });
   if (sms.empty()) sms.push_back(most_sms);
@@ -189,6 +191,26 @@ bool HasOneResult(Collective collective, uint32_t ranks) {
   return ranks == 2 || !AddsUp(collective);
 }
 
+double TargetOf(Collective collective, uint64_t bytes) {
+  constexpr double kMedium = 1.1;
+  if (bytes < uint64_t{32} << 20) return 0;
+  if (bytes < uint64_t{256} << 20) return kMedium;
+  switch (collective) {
+    case Collective::kSendReceive:
+      return 1.25;
+    case Collective::kAllGather:
+    case Collective::kAllToAll:
+      return 1.3;
+    case Collective::kReduceScatter:
+    case Collective::kAllReduce:
+      return 1.15;
+    case Collective::kSendOneWay:
+    case Collective::kBroadcast:
+      return kMedium;
+  }
+  return 0;
+}
+
 uint64_t WireBytes(Collective collective, uint64_t bytes, uint32_t ranks) {
   const uint64_t others = bytes / ranks * (ranks - 1);
   switch (collective) {
@@ -225,6 +247,8 @@ nlohmann::json PlanLine(const CompareOptions& options, uint32_t ranks,
       {"one_way", measurement.collective == Collective::kSendOneWay ||
                       measurement.collective == Collective::kBroadcast}};
   if (IsFused(measurement.method)) line["sms"] = measurement.sms;
+  const double target = TargetOf(measurement.collective, measurement.bytes);
+  if (target > 0) line["target"] = target;
   return line;
 }
 

@@ -27,6 +27,7 @@ enum class Collective {
 enum class Method {
   kNccl,         ///< With its defaults.
   kWrapped,      ///< NCCL with the interposer in front of it.
+  kCopies,       ///< cudaMemcpyPeerAsync, of what is only moved.
   kFused,        ///< Coded, stored by bulk copies.
   kFusedDirect,  ///< Coded, stored from registers.
   kFusedRaw,     ///< The same kernels without coding.
@@ -60,7 +61,7 @@ struct Measurement {
   Collective collective;
   Method method;
   uint64_t bytes;  ///< Of the larger buffer of a rank: ranks times `part_bytes` where it has parts.
-  uint32_t sms;    ///< 0 for NCCL.
+  uint32_t sms;    ///< 0 for all but fused.
 };
 
 /// In the order in which they are worth having: a run that is cut short has measured whole groups
@@ -76,6 +77,9 @@ struct Measurement {
 /// Whether all methods must have the same bits: more than two numbers are added up in orders that
 /// differ.
 [[nodiscard]] bool HasOneResult(Collective collective, uint32_t ranks);
+/// What is expected of the best of fused, in NCCL's rates with its defaults over NVLink: 0 where
+/// nothing is but that a policy steps aside.
+[[nodiscard]] double TargetOf(Collective collective, uint64_t bytes);
 /// What one rank sends, uncompressed, and cannot avoid sending: nccl-tests' bus bandwidth counts
 /// it.
 [[nodiscard]] uint64_t WireBytes(Collective collective, uint64_t bytes, uint32_t ranks);

@@ -37,25 +37,26 @@ def rows(text):
 class Tables(unittest.TestCase):
     def test_a_row_has_every_method(self):
         text = nvlink_tables.nvlink([
-            line("all-gather", 256 * MIB, "nccl", 500),
-            line("all-gather", 256 * MIB, "wrapped", 123),
+            line("all-gather", 256 * MIB, "nccl", 500, target=1.3),
+            line("all-gather", 256 * MIB, "wrapped", 123, target=1.3),
+            line("all-gather", 256 * MIB, "copies", 640),
             line("all-gather", 256 * MIB, "fused", 700, sms=64, same_bits=True),
             line("all-gather", 256 * MIB, "fused", 400, sms=16, same_bits=True),
             line("all-gather", 256 * MIB, "fused direct", 710, sms=64),
             line("all-gather", 256 * MIB, "fused raw", 600, sms=64),
             prediction(128 * MIB, 1.414)])
         self.assertEqual(rows(text), [
-            "| operation | size | NCCL | with the interposer | fused, 64 SMs | fused, 16 SMs "
-            "| fused direct, 64 SMs | fused raw, 64 SMs | best of fused to NCCL | predicted |",
-            "| all-gather | 256 MiB | 500 | 123 | 700 | 400 | 710 | 600 | 1.42 | 1.41 |"])
+            "| operation | size | NCCL | with the interposer | copies | fused, 64 SMs | fused, 16 SMs "
+            "| fused direct, 64 SMs | fused raw, 64 SMs | best of fused to NCCL | target | predicted |",
+            "| all-gather | 256 MiB | 500 | 123 | 640 | 700 | 400 | 710 | 600 | 1.42 | 1.30 met | 1.41 |"])
         self.assertIn("2 x NVIDIA H200, NCCL 2.28.9, bf16, gaussian:0.02", text)
         self.assertIn("Measured on: a machine; commit abc.", text)
 
     def test_what_was_not_measured_is_a_dash(self):
         text = nvlink_tables.nvlink([line("send", MIB, "nccl", 84),
                                      line("all-gather", MIB, "fused", 50, sms=64)])
-        self.assertEqual(rows(text)[1:], ["| send | 1 MiB | 84 | - | - | - | - |",
-                                          "| all-gather | 1 MiB | - | - | 50 | - | - |"])
+        self.assertEqual(rows(text)[1:], ["| send | 1 MiB | 84 | - | - | - | - | - | - |",
+                                          "| all-gather | 1 MiB | - | - | - | 50 | - | - | - |"])
 
     def test_one_way_is_predicted_as_such(self):
         text = nvlink_tables.nvlink([
@@ -76,6 +77,26 @@ class Tables(unittest.TestCase):
         text = nvlink_tables.nvlink([line("all-reduce", MIB, "nccl", 1),
                                      line("all-reduce", MIB, "nccl", 2, dtype="fp32")])
         self.assertEqual(text.count("| operation |"), 2)
+
+    def test_a_missed_target_is_said(self):
+        text = nvlink_tables.nvlink([line("send", MIB, "nccl", 100, target=1.1),
+                                     line("send", MIB, "fused", 109, sms=64)])
+        self.assertIn("| 1.10 missed |", text)
+
+    def test_it_pays_from_the_size_on_at_which_it_no_longer_loses(self):
+        def lines(operation, *gains):
+            return [line(operation, MIB << place, method, rate, **more)
+                    for place, factor in enumerate(gains)
+                    for method, rate, more in (("nccl", 100, {}),
+                                               ("fused", 100 * factor, {"sms": 64}))]
+        found = nvlink_tables.pays_from(
+            lines("send", 0.6, 1.2, 1.3) + lines("all-gather", 1.1, 0.9, 0.99, 1.0, 0.98)
+            + lines("all-reduce", 0.4, 0.8) + lines("broadcast", 1.2, 1.1, 0.96)
+            + [line("all-to-all", MIB, "nccl", 1)])
+        self.assertEqual(found, {"send": 2 * MIB, "all-gather": 8 * MIB, "all-reduce": None,
+                                 "broadcast": None})
+        self.assertIn("Fused pays from: send 2 MiB, all-reduce never.", nvlink_tables.pays_text(
+            lines("send", 0.6, 1.2) + lines("all-reduce", 0.4, 0.8)))
 
     def test_a_wrong_result_is_said(self):
         text = nvlink_tables.nvlink([line("send", MIB, "nccl", 1),

@@ -149,7 +149,7 @@ TEST(ComparePlan, GroupsBeginWithNccl) {
   }
   ASSERT_EQ(groups.size(), options.sizes_bytes.size() * options.collectives.size());
   for (const auto& [group, made] : groups) {
-    ASSERT_EQ(made.size(), 8U);
+    ASSERT_EQ(made.size(), AddsUp(group.second) ? 8U : 9U);
     EXPECT_EQ(made[1].method, Method::kWrapped);
     std::set<std::tuple<Method, uint32_t>> different;
     for (const Measurement& one : made) {
@@ -184,6 +184,7 @@ TEST(ComparePlan, RanksOnOneGpuRunAtOnceAndWithoutNccl) {
     const std::vector<Measurement> plan = MakePlan(Parse({"--share-gpu"}), ranks);
     ASSERT_FALSE(plan.empty());
     for (const Measurement& one : plan) {
+      if (one.method == Method::kCopies) continue;
       EXPECT_TRUE(IsFused(one.method));
       EXPECT_GT(one.sms, 0U);
       EXPECT_LE(one.sms * ranks, 128U);
@@ -193,7 +194,9 @@ TEST(ComparePlan, RanksOnOneGpuRunAtOnceAndWithoutNccl) {
 
 TEST(ComparePlan, WhatIsNotCodedIsMeasuredAsItIs) {
   for (const Measurement& one : MakePlan(Parse({"--dtype", "fp32"}), 2)) {
-    EXPECT_TRUE(one.method == Method::kNccl || one.method == Method::kFusedRaw);
+    EXPECT_NE(one.method, Method::kFused);
+    EXPECT_NE(one.method, Method::kFusedDirect);
+    EXPECT_FALSE(one.method == Method::kCopies && AddsUp(one.collective));
   }
 }
 
@@ -212,6 +215,21 @@ TEST(CompareWire, OnlySumsOfManyDiffer) {
   EXPECT_FALSE(HasOneResult(Collective::kAllReduce, 3));
   EXPECT_FALSE(HasOneResult(Collective::kReduceScatter, 8));
   EXPECT_TRUE(HasOneResult(Collective::kAllToAll, 8));
+}
+
+TEST(CompareTargets, DependOnTheSize) {
+  for (const Collective collective : Parse({}).collectives) {
+    double before = 0;
+    for (uint64_t bytes = uint64_t{1} << 20; bytes <= uint64_t{1} << 32; bytes *= 2) {
+      const double target = TargetOf(collective, bytes);
+      EXPECT_GE(target, before);
+      EXPECT_EQ(target == 0, bytes < uint64_t{32} << 20);
+      before = target;
+    }
+  }
+  EXPECT_DOUBLE_EQ(TargetOf(Collective::kAllGather, uint64_t{256} << 20), 1.3);
+  EXPECT_DOUBLE_EQ(TargetOf(Collective::kAllReduce, uint64_t{1} << 30), 1.15);
+  EXPECT_DOUBLE_EQ(TargetOf(Collective::kSendReceive, uint64_t{255} << 20), 1.1);
 }
 
 TEST(CompareLines, SayWhatWasMeasured) {
@@ -238,6 +256,7 @@ TEST(CompareLines, SayWhatWasMeasured) {
                                    {"fastest_seconds", 0.008},
                                    {"gbps", line["gbps"]},
                                    {"bus_gbps", line["bus_gbps"]},
+                                   {"target", 1.3},
                                    {"same_bits", true}};
   EXPECT_EQ(line, expected);
   EXPECT_NEAR(line["gbps"].get<double>(), 400, 1e-6);
