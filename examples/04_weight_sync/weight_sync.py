@@ -3,7 +3,7 @@
 """Trains a small transformer and brings each step's weights (bf16) to two other processes in three
 ways: whole and raw, whole and compressed, and as a patch of the step before. The receivers compute
 the loss of a fixed batch with what they got; it must be the trainer's, bit for bit, and so must the
-weights.
+weights. Where there are several GPUs, every process takes another one.
 
     weight_sync.py [--device cuda|cpu] [--steps 10] [--learning-rate 3e-6] [--gbps 0]
 """
@@ -114,8 +114,8 @@ class Trainer:
         listener, address = self.engine.listen()
         self.children = [subprocess.Popen(
             [sys.executable, __file__, "--device", arguments.device, "--steps",
-             str(arguments.steps), "--gbps", str(arguments.gbps), "--receive", address])
-            for _ in range(RECEIVERS)]
+             str(arguments.steps), "--gbps", str(arguments.gbps), "--receive", address, "--place",
+             str(receiver + 1)]) for receiver in range(RECEIVERS)]
         self.publisher = cinch.Publisher()
         self.peers = [self.engine.accept(listener) for _ in range(RECEIVERS)]
         for peer in self.peers:
@@ -192,7 +192,10 @@ def main():
     parser.add_argument("--learning-rate", type=float, default=3e-6)
     parser.add_argument("--gbps", type=float, default=0, help="pace each link: an imitated NIC")
     parser.add_argument("--receive", help=argparse.SUPPRESS)
+    parser.add_argument("--place", type=int, default=0, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.device == "cuda":
+        torch.cuda.set_device(arguments.place % torch.cuda.device_count())
     return receive(arguments) if arguments.receive else Trainer(arguments).run()
 
 
