@@ -100,6 +100,9 @@ NcclResult Runner::RunSteps(bool group_is_open, Watcher* watcher) {
     for (JobPart& part : parts_) {
       if (status == CINCH_OK) status = part.AfterWires(index, watcher);
     }
+    for (JobPart& part : parts_) {
+      if (status == CINCH_OK) status = part.Complete(index);
+    }
     if (status != CINCH_OK) return Failed(status);
   }
   return kNcclSuccess;

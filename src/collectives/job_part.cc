@@ -190,12 +190,21 @@ void JobPart::AddPreparation(size_t index, Preparation* preparation) const {
 Status JobPart::AfterWires(size_t index, Watcher* watcher) {
   if (index >= plan_.steps.size()) return CINCH_OK;
   const SelectedDevice selected(comm_);
-  Step& step = plan_.steps[index];
+  const Step& step = plan_.steps[index];
   // Not before NCCL has taken the group: an error must leave the application's memory alone.
   if (index == 0) CINCH_RETURN_IF_ERROR(CopyOwn(own_copies_));
   CINCH_RETURN_IF_ERROR(CopyOwn(step.copies));
-  if (step.staging_bytes != 0) CINCH_RETURN_IF_ERROR(DecodeStep(&step, watcher));
-  CINCH_RETURN_IF_ERROR(Reduce(step));
+  return step.staging_bytes == 0 ? CINCH_OK : DecodeStep(step, watcher);
+}
+
+Status JobPart::Complete(size_t index) {
+  if (index >= plan_.steps.size()) return CINCH_OK;
+  const SelectedDevice selected(comm_);
+  if (settled_flag_ != nullptr) {
+    CINCH_RETURN_IF_ERROR(comm_->device().WaitFlag(stream_, settled_flag_, settled_target_));
+    settled_flag_ = nullptr;
+  }
+  CINCH_RETURN_IF_ERROR(Reduce(plan_.steps[index]));
   return index + 1 == plan_.steps.size() ? End() : CINCH_OK;
 }
 
@@ -205,6 +214,9 @@ void JobPart::Abandon() {
   if (staged_) {
     // What was enqueued before the failure may still use the staging memory.
     const SelectedDevice selected(comm_);
+    if (settled_flag_ != nullptr) {
+      (void)comm_->device().WaitFlag(stream_, settled_flag_, settled_target_);
+    }
     (void)comm_->Release(stream_);
   }
   for (KeyRecord* record : records_) {
@@ -213,26 +225,27 @@ void JobPart::Abandon() {
   }
 }
 
-Status JobPart::DecodeStep(Step* step, Watcher* watcher) {
+Status JobPart::DecodeStep(const Step& step, Watcher* watcher) {
   Device& device = comm_->device();
   StepRecord* record = nullptr;
-  if (MovesFrames(*step)) {
+  if (MovesFrames(step)) {
     record = comm_->NewStepRecord();
     if (record == nullptr) return CINCH_ERROR_OUT_OF_MEMORY;
   }
-  CINCH_RETURN_IF_ERROR(device.Decode(stream_, comm_->workspace(), ResolveOut(*step, staging_),
-                                      ResolveIn(*step, staging_), ResolveUses(*step), record));
+  CINCH_RETURN_IF_ERROR(device.Decode(stream_, comm_->workspace(), ResolveOut(step, staging_),
+                                      ResolveIn(step, staging_), ResolveUses(step), record));
   if (record == nullptr) return CINCH_OK;
   WatchedStep watched;
   watched.comm = comm_->shared_from_this();
-  watched.step.out = step->out;
-  watched.step.in = step->in;
+  watched.step.out = step.out;
+  watched.step.in = step.in;
   watched.staging = staging_;
   watched.workspace = comm_->workspace();
   watched.record = record;
-  const uint32_t target = record->target;
+  settled_flag_ = &record->flag;
+  settled_target_ = record->target;
   watcher->Watch(std::move(watched));
-  return device.WaitFlag(stream_, &record->flag, target);
+  return CINCH_OK;
 }
 
 Status JobPart::Reduce(const Step& step) const {

@@ -25,12 +25,18 @@ class JobPart {
   /// `lone`: the only operation of its job, which can be timed.
   Status Lower(const Operation& operation, bool lone);
 
-  /// A step is these three, in order; a part that has no such step does nothing.
+  /// A step is these, in order; a part that has no such step does nothing. Each is done for all
+  /// parts of a job before the next one is.
   Status BeforeWires(size_t index);
   [[nodiscard]] NcclResult PostWires(size_t index) const;
   /// What the step has for the shadow communicator, if anything.
   void AddPreparation(size_t index, Preparation* preparation) const;
+  /// Looks at what arrived, and tells the watcher.
   Status AfterWires(size_t index, Watcher* watcher);
+  /// The stream goes on when the step is settled, repaired if need be. Not before all parts have
+  /// looked: parts can share a stream, and a peer's repair of one part may need that another was
+  /// looked at here.
+  Status Complete(size_t index);
 
   /// After a failure: nothing will fill the records of this part's carriers, and later operations
   /// must not wait for them.
@@ -43,7 +49,7 @@ class JobPart {
   Status JoinStreams(bool entering) const;
   Status CopyOwn(const std::vector<LocalCopy>& copies) const;
   Status EncodeStep(const Step& step);
-  Status DecodeStep(Step* step, Watcher* watcher);
+  Status DecodeStep(const Step& step, Watcher* watcher);
   [[nodiscard]] NcclResult PostWire(const Wire& wire) const;
   Status Reduce(const Step& step) const;
   void Count(const Step& step) const;
@@ -56,6 +62,9 @@ class JobPart {
   std::vector<KeyRecord*> records_;
   uint8_t* staging_ = nullptr;
   bool staged_ = false;
+  /// What Complete() is to wait for; null for nothing.
+  uint32_t* settled_flag_ = nullptr;
+  uint32_t settled_target_ = 0;
 
   KeyHistory* timed_key_ = nullptr;
   uint64_t timed_bytes_ = 0;

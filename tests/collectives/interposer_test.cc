@@ -381,6 +381,35 @@ TEST(InterposerSplit, ChildrenAreCompressedToo) {
   });
 }
 
+// Parts of a group share a stream: each rank's repair of what it got needs that the peer has looked
+// at what it sent, which must not be behind the peer's own repair.
+TEST(InterposerSplit, RepairsOfAGroupDoNotWaitForEachOther) {
+  Rig rig(PolicyMode::kCompressed, kMinBytes);
+  RunRanks(2, [&](Rank& self) {
+    void* child = nullptr;
+    ASSERT_EQ(ncclCommSplit(self.comm, 0, self.rank, &child, nullptr), kNcclSuccess);
+    void* from = self.rank == 0 ? self.comm : child;
+    void* to = self.rank == 0 ? child : self.comm;
+    const int peer = 1 - self.rank;
+    for (int round = 0; round < 40; ++round) {
+      const bool noise = round % 12 == 11;
+      const Bf16 mine = MakeData(self.rank, round, kElements, noise);
+      Bf16 got(kElements);
+      ASSERT_EQ(ncclGroupStart(), kNcclSuccess);
+      ASSERT_EQ(ncclRecv(got.data(), kElements, kNcclBfloat16, peer, from, &self.stream),
+                kNcclSuccess);
+      ASSERT_EQ(ncclSend(mine.data(), kElements, kNcclBfloat16, peer, to, &self.stream),
+                kNcclSuccess);
+      ASSERT_EQ(ncclGroupEnd(), kNcclSuccess);
+      self.stream.Synchronize();
+      ASSERT_EQ(got, MakeData(peer, round, kElements, noise)) << round;
+    }
+    ASSERT_EQ(ncclCommDestroy(child), kNcclSuccess);
+  });
+  EXPECT_EQ(rig.shim().Report().find("; 0 frames did not fit"), std::string::npos)
+      << rig.shim().Report();
+}
+
 TEST(InterposerReport, CountsWhatWasSent) {
   Rig rig(PolicyMode::kCompressed, kMinBytes);
   RunRanks(2, [&](Rank& self) {
