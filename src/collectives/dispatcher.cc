@@ -197,6 +197,7 @@ bool Dispatcher::IsBlocked(size_t index) const {
 
 NcclResult Dispatcher::Run(DelegatedJob* delegated) {
   for (const DelegatedJob::Part& part : delegated->parts) {
+    if (part.dropped) continue;
     Device& device = part.comm->device();
     device.Select(part.comm->ordinal());
     // Now, not earlier: what the job's streams wait for themselves is on this stream by now.
@@ -210,9 +211,11 @@ NcclResult Dispatcher::Run(DelegatedJob* delegated) {
 }
 
 bool Dispatcher::TryRun(DelegatedJob* delegated) {
-  const auto aborted = [](const DelegatedJob::Part& part) { return part.comm->aborted.load(); };
-  const bool dropped = std::ranges::any_of(delegated->parts, aborted);
-  NcclResult result = kNcclSystemError;
+  // What a group had for a communicator that was aborted is left out; the rest goes on, as its
+  // other ranks do not know of that.
+  DropAborted(delegated);
+  const bool dropped = CommunicatorsOf(delegated->job).empty();
+  NcclResult result = dropped ? kNcclSuccess : kNcclSystemError;
   for (const DelegatedJob::Part& part : delegated->parts) {
     guard_.Enter(part.comm.get(), &part.record->flag, part.target);
   }
@@ -225,26 +228,36 @@ bool Dispatcher::TryRun(DelegatedJob* delegated) {
       if (decided) result = Run(delegated);
     });
   }
-  if (!decided) {
-    guard_.Leave();
-    return false;
+  if (decided) Release(delegated, result);
+  guard_.Leave();
+  return decided;
+}
+
+void Dispatcher::DropAborted(DelegatedJob* delegated) {
+  for (DelegatedJob::Part& part : delegated->parts) {
+    if (part.dropped || !part.comm->aborted.load()) continue;
+    part.dropped = true;
+    const auto is_of_it = [&](const auto& piece) { return piece.comm == part.comm.get(); };
+    std::erase_if(delegated->job.operations, is_of_it);
+    std::erase_if(delegated->job.copies, is_of_it);
   }
+}
+
+void Dispatcher::Release(DelegatedJob* delegated, NcclResult result) {
   for (const DelegatedJob::Part& part : delegated->parts) {
     Device& device = part.comm->device();
     device.Select(part.comm->ordinal());
     const bool enqueued =
-        result == kNcclSuccess &&
+        result == kNcclSuccess && !part.dropped &&
         device.SetFlag(part.comm->helper_stream(), &part.record->flag, part.target) == CINCH_OK;
     if (!enqueued) {
-      if (!dropped) part.comm->error.store(result == kNcclSuccess ? kNcclSystemError : result);
+      if (!part.dropped) part.comm->error.store(result == kNcclSuccess ? kNcclSystemError : result);
       __atomic_store_n(&part.record->flag, part.target, __ATOMIC_RELEASE);
     }
     for (Event event : part.reached) device.DestroyEvent(event);
     part.comm->RecycleLater(part.record);
     part.comm->queued.fetch_sub(1);
   }
-  guard_.Leave();
-  return true;
 }
 
 bool Dispatcher::RunDelegated() {

@@ -50,6 +50,8 @@ class Dispatcher : public Watcher {
       uint32_t target;
       /// Where the streams were when the application made the call.
       std::vector<Event> reached;
+      /// Its communicator was aborted before the job was enqueued.
+      bool dropped = false;
     };
     std::vector<Part> parts;
   };
@@ -65,6 +67,9 @@ class Dispatcher : public Watcher {
   bool Poll();
   [[nodiscard]] bool IsBlocked(size_t index) const;
   bool TryRun(DelegatedJob* delegated);
+  static void DropAborted(DelegatedJob* delegated);
+  /// Lets the job's streams go on, and its communicators.
+  static void Release(DelegatedJob* delegated, NcclResult result);
   [[nodiscard]] NcclResult Run(DelegatedJob* delegated);
   void Advance(Errand* errand, bool* settled);
   void Add(std::vector<std::unique_ptr<Errand>> errands);

@@ -22,6 +22,7 @@ bool Preparation::IsNext() const {
 
 Status Preparation::AllocateAll() {
   for (Part& part : parts_) {
+    if (part.given_up) continue;
     Device& device = part.comm->device();
     device.Select(part.comm->ordinal());
     CINCH_RETURN_IF_ERROR(
@@ -58,7 +59,7 @@ NcclResult Preparation::Post() {
   NcclResult result = AllocateAll() == CINCH_OK ? api.group_start() : kNcclSystemError;
   if (result == kNcclSuccess) {
     for (const Part& part : parts_) {
-      if (result == kNcclSuccess) result = PostPart(part);
+      if (result == kNcclSuccess && !part.given_up) result = PostPart(part);
     }
     const NcclResult ended = api.group_end();
     if (result == kNcclSuccess) result = ended;
@@ -72,6 +73,11 @@ NcclResult Preparation::Post() {
   return result;
 }
 
+void Preparation::GiveUp(size_t part, bool* has_arrived) {
+  parts_[part].given_up = true;
+  (void)Arrive(has_arrived);
+}
+
 bool Preparation::Arrive(bool* has_arrived) {
   if (!*has_arrived) ++arrived_;
   *has_arrived = true;
@@ -79,7 +85,9 @@ bool Preparation::Arrive(bool* has_arrived) {
   const NcclResult result = Post();
   if (result == kNcclSuccess) return true;
   Log(LogLevel::kError, "connections for repairs could not be made: NCCL error {}", result);
-  for (const Part& part : parts_) part.comm->error.store(result);
+  for (const Part& part : parts_) {
+    if (!part.given_up) part.comm->error.store(result);
+  }
   return true;
 }
 

@@ -31,13 +31,15 @@ class Preparation {
 
   /// A part's turn has come; the last one posts. True when that was done.
   bool Arrive(bool* has_arrived);
-  void GiveUp() { posted_ = true; }
+  /// A part's communicator was aborted: the others are prepared without it.
+  void GiveUp(size_t part, bool* has_arrived);
 
  private:
   struct Part {
     std::shared_ptr<Communicator> comm;
     std::vector<Wire> wires;
     void* memory = nullptr;
+    bool given_up = false;
   };
 
   [[nodiscard]] Status AllocateAll();
@@ -59,7 +61,7 @@ class PreparationErrand : public Errand {
   }
   [[nodiscard]] bool NeedsDevice() const override { return true; }
   bool Advance() override { return preparation_->Arrive(&has_arrived_); }
-  void GiveUp() override { preparation_->GiveUp(); }
+  void GiveUp() override { preparation_->GiveUp(part_, &has_arrived_); }
   [[nodiscard]] uint32_t* flag() const override { return nullptr; }
   [[nodiscard]] uint32_t target() const override { return 0; }
 
