@@ -10,6 +10,7 @@
 #include <chrono>
 #include <deque>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <thread>
 #include <vector>
@@ -77,8 +78,8 @@ class Life {
  public:
   Life(uint64_t seed, Rank& self, std::barrier<>* meeting)
       : self_(self), random_(seed), meeting_(meeting) {
-    std::vector<int> everybody;
-    for (int rank = 0; rank < self.ranks; ++rank) everybody.push_back(rank);
+    std::vector<int> everybody(static_cast<size_t>(self.ranks));
+    std::iota(everybody.begin(), everybody.end(), 0);
     comms_.push_back({0, self.comm, everybody});
   }
   Life(const Life&) = delete;
