@@ -18,6 +18,7 @@ namespace {
 constexpr const char* kFooter = R"(Examples:
   cinch compress model.safetensors               makes model.safetensors.cinch
   cinch compress weights.bin --dtype bf16 -o w.cinch
+  cinch compress step2.safetensors --base step1.safetensors
   cinch compress model.safetensors -o - | ssh host 'cat > model.safetensors.cinch'
 
 The output appears complete or not at all. `cinch decompress` gives the same bytes back.)";
@@ -25,6 +26,7 @@ The output appears complete or not at all. `cinch decompress` gives the same byt
 struct Options {
   CodecInput input;
   std::string output;
+  std::string base;
   bool force = false;
   OutputStyle style;
 };
@@ -40,7 +42,10 @@ Outcome Summarise(const Options& options, const std::string& output,
     return {};
   }
   if (options.style.json) {
+    const nlohmann::json base =
+        options.base.empty() ? nlohmann::json() : nlohmann::json(options.base);
     const nlohmann::json line = {{"input", options.input.path},
+                                 {"base", base},
                                  {"output", output},
                                  {"bytes", result.original_bytes},
                                  {"compressed_bytes", result.container_bytes},
@@ -68,7 +73,16 @@ Outcome RunCompress(const Options& options) {
     return Refuse(ExitCode::kUsage,
                   fmt::format("'{}' is a .cinch file already; nothing to gain", input));
   }
+  tensors::MappedFile base;
+  if (outcome = OpenBase(options.base, file.bytes().size(), &base); !outcome.ok()) {
+    return outcome;
+  }
   const std::string output = options.output.empty() ? input + ".cinch" : options.output;
+  if (!options.base.empty() && output != "-" && tensors::IsSameFile(options.base, output)) {
+    return Refuse(
+        ExitCode::kUsage,
+        fmt::format("'{}' is base and output; without the base nobody can decompress", output));
+  }
   std::unique_ptr<ByteSink> sink;
   outcome = OpenSink(input, output, 0, options.force, &sink);
   if (!outcome.ok()) {
@@ -77,7 +91,8 @@ Outcome RunCompress(const Options& options) {
   Progress progress("compressing", file.bytes().size(), options.style.chatty());
   container::WriteResult result;
   const auto start = std::chrono::steady_clock::now();
-  outcome = container::Write(file, SegmentsOf(file, opened.dtype), opened.codec.get(), sink.get(),
+  const std::vector<Segment> segments = SegmentsOf(file, opened.dtype);
+  outcome = container::Write({file, segments, base.bytes()}, opened.codec.get(), sink.get(),
                              &progress, &result);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   progress.Finish();
@@ -94,6 +109,9 @@ void AddCompress(CLI::App* app, Run* run) {
       ->required();
   command->add_option("-o,--output", options->output,
                       "Where to write; default FILE.cinch, '-' for standard output");
+  command->add_option("--base", options->base,
+                      "An earlier version of FILE, of the same size: only what differs is kept, "
+                      "and decompressing needs the same --base");
   command
       ->add_option("--dtype", options->input.dtype,
                    "What the file holds; auto: what a safetensors header says, else each block "

@@ -91,11 +91,13 @@ Outcome Reader::FindFrame(size_t segment, uint64_t expected_bytes, uint64_t* off
     return BrokenFrame(name, *offset_bytes, CINCH_ERROR_FRAME_TRUNCATED);
   }
   frames_.push_back({segment, *offset_bytes, info.frame_bytes, expected_bytes});
+  needs_base_ |= info.is_delta != 0;
   *offset_bytes += info.frame_bytes;
   return {};
 }
 
-Outcome Reader::DecodeAll(cinch_codec* codec, Progress* progress, const OnChunk& on_chunk) const {
+Outcome Reader::DecodeAll(cinch_codec* codec, std::span<const std::byte> base, Progress* progress,
+                          const OnChunk& on_chunk) const {
   const uint64_t capacity_bytes = std::min(header_.chunk_bytes, header_.original_bytes);
   const std::unique_ptr<std::byte[]> buffer(new std::byte[std::max<uint64_t>(1, capacity_bytes)]);
   FileHash hash;
@@ -103,10 +105,19 @@ Outcome Reader::DecodeAll(cinch_codec* codec, Progress* progress, const OnChunk&
     if (Interrupted()) {
       return InterruptedOutcome();
     }
+    const auto chunk_base = base.first(std::min<uint64_t>(range.original_bytes, base.size()));
+    base = base.subspan(chunk_base.size());
+    const cinch_base held{chunk_base.data(), chunk_base.size(), 0, 0};
     uint64_t decoded_bytes = 0;
     const Status status =
-        cinch_decompress(codec, file_.data() + range.offset_bytes, range.size_bytes, buffer.get(),
-                         capacity_bytes, &decoded_bytes);
+        cinch_decompress_delta(codec, file_.data() + range.offset_bytes, range.size_bytes, &held,
+                               buffer.get(), capacity_bytes, &decoded_bytes);
+    if (status == CINCH_ERROR_FRAME_BASE_MISMATCH) {
+      return {ExitCode::kUsage, status,
+              fmt::format("the file named with --base is not the one that this .cinch file is "
+                          "relative to: they differ in '{}'",
+                          Printable(directory_.segments[range.segment].name))};
+    }
     if (status != CINCH_OK) {
       return BrokenFrame(directory_.segments[range.segment].name, range.offset_bytes, status);
     }
@@ -122,6 +133,19 @@ Outcome Reader::DecodeAll(cinch_codec* codec, Progress* progress, const OnChunk&
                   "the decoded data do not match the checksum of the original file");
   }
   return {};
+}
+
+Outcome OpenBaseOf(const Reader& reader, const std::string& path, tensors::MappedFile* base) {
+  if (!reader.needs_base()) {
+    return {};
+  }
+  if (path.empty()) {
+    return {ExitCode::kUsage, CINCH_ERROR_FRAME_BASE_MISSING,
+            fmt::format("this .cinch file is relative to another version of its contents, a file "
+                        "of {} bytes: name it with --base",
+                        reader.original_bytes())};
+  }
+  return OpenBase(path, reader.original_bytes(), base);
 }
 
 }  // namespace cinch::cli::container

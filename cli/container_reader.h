@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "byte_sink.h"
 #include "container_format.h"
 #include "handles.h"
 #include "progress.h"
+#include "tensors/mapped_file.h"
 
 namespace cinch::cli::container {
 
@@ -37,11 +39,15 @@ class Reader {
     return file_.subspan(range.offset_bytes, range.size_bytes);
   }
   const FileDigest& digest() const { return trailer_.digest; }
+  /// Whether a frame is relative to the bytes of another file at its own place there.
+  bool needs_base() const { return needs_base_; }
 
   using OnChunk = std::function<Outcome(const FrameRange& range, std::span<const std::byte> chunk)>;
   /// Decodes all frames in order, hands each one's contents to `on_chunk` and compares the digest
-  /// of the whole at the end. Memory: one chunk.
-  Outcome DecodeAll(cinch_codec* codec, Progress* progress, const OnChunk& on_chunk) const;
+  /// of the whole at the end. `base` has as many bytes as the original, or is empty when none is
+  /// needed. Memory: one chunk.
+  Outcome DecodeAll(cinch_codec* codec, std::span<const std::byte> base, Progress* progress,
+                    const OnChunk& on_chunk) const;
 
  private:
   Outcome FindFrames(uint64_t offset_bytes);
@@ -52,6 +58,11 @@ class Reader {
   Trailer trailer_;
   Directory directory_;
   std::vector<FrameRange> frames_;
+  bool needs_base_ = false;
 };
+
+/// Opens the file at `path`, from --base, if the container needs it. Otherwise the path is not
+/// looked at and `base` stays empty.
+Outcome OpenBaseOf(const Reader& reader, const std::string& path, tensors::MappedFile* base);
 
 }  // namespace cinch::cli::container

@@ -16,14 +16,17 @@ class FrameWriter {
   FrameWriter(cinch_codec* codec, ByteSink* sink, Progress* progress)
       : codec_(codec), sink_(sink), progress_(progress), buffer_(new std::byte[capacity_bytes_]) {}
 
-  Outcome WriteSegment(std::span<const std::byte> bytes, cinch_dtype dtype) {
+  /// `base` is empty or has as many bytes.
+  Outcome WriteSegment(std::span<const std::byte> bytes, std::span<const std::byte> base,
+                       cinch_dtype dtype) {
     while (!bytes.empty()) {
-      const std::span<const std::byte> chunk =
-          bytes.first(std::min<size_t>(kChunkBytes, bytes.size()));
-      if (Outcome outcome = WriteChunk(chunk, dtype); !outcome.ok()) {
+      const size_t size = std::min<size_t>(kChunkBytes, bytes.size());
+      const auto chunk_base = base.first(std::min(size, base.size()));
+      if (Outcome outcome = WriteChunk(bytes.first(size), chunk_base, dtype); !outcome.ok()) {
         return outcome;
       }
-      bytes = bytes.subspan(chunk.size());
+      bytes = bytes.subspan(size);
+      base = base.subspan(chunk_base.size());
     }
     return {};
   }
@@ -31,16 +34,14 @@ class FrameWriter {
   Trailer trailer() const { return {frame_count_, body_bytes_, hash_.Digest()}; }
 
  private:
-  Outcome WriteChunk(std::span<const std::byte> chunk, cinch_dtype dtype) {
+  Outcome WriteChunk(std::span<const std::byte> chunk, std::span<const std::byte> base,
+                     cinch_dtype dtype) {
     if (Interrupted()) {
       return InterruptedOutcome();
     }
-    cinch_compress_options options;
-    cinch_compress_options_init(&options);
-    options.dtype = dtype;
     uint64_t frame_bytes = 0;
-    const Status status = cinch_compress(codec_, &options, chunk.data(), chunk.size(),
-                                         buffer_.get(), capacity_bytes_, &frame_bytes);
+    const Status status =
+        CompressChunk(codec_, chunk, base, dtype, {buffer_.get(), capacity_bytes_}, &frame_bytes);
     if (status != CINCH_OK) {
       return FromStatus(status, {});
     }
@@ -66,10 +67,11 @@ class FrameWriter {
 
 }  // namespace
 
-Outcome Write(const tensors::TensorFile& file, const std::vector<Segment>& segments,
-              cinch_codec* codec, ByteSink* sink, Progress* progress, WriteResult* result) {
+Outcome Write(const WriteInput& input, cinch_codec* codec, ByteSink* sink, Progress* progress,
+              WriteResult* result) {
+  const tensors::TensorFile& file = input.file;
   std::string directory;
-  if (Outcome outcome = EncodeDirectory(segments, file.is_safetensors(), &directory);
+  if (Outcome outcome = EncodeDirectory(input.segments, file.is_safetensors(), &directory);
       !outcome.ok()) {
     return outcome;
   }
@@ -85,9 +87,12 @@ Outcome Write(const tensors::TensorFile& file, const std::vector<Segment>& segme
     return outcome;
   }
   FrameWriter frames(codec, sink, progress);
-  for (const Segment& segment : segments) {
+  for (const Segment& segment : input.segments) {
     const auto bytes = file.bytes().subspan(segment.offset_bytes, segment.size_bytes);
-    if (Outcome outcome = frames.WriteSegment(bytes, segment.dtype); !outcome.ok()) {
+    const auto base = input.base.empty()
+                          ? input.base
+                          : input.base.subspan(segment.offset_bytes, segment.size_bytes);
+    if (Outcome outcome = frames.WriteSegment(bytes, base, segment.dtype); !outcome.ok()) {
       return outcome;
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "byte_sink.h"
@@ -20,9 +21,15 @@ struct WriteResult {
   FileDigest digest{};
 };
 
-/// Writes `file`, cut into `segments`, as a container to `sink`, and finishes the sink. Memory: one
-/// chunk.
-Outcome Write(const tensors::TensorFile& file, const std::vector<Segment>& segments,
-              cinch_codec* codec, ByteSink* sink, Progress* progress, WriteResult* result);
+/// What is written.
+struct WriteInput {
+  const tensors::TensorFile& file;
+  const std::vector<Segment>& segments;  ///< What `file` is cut into.
+  std::span<const std::byte> base = {};  ///< Not empty: relative to as many bytes as the file has.
+};
+
+/// Writes a container to `sink`, and finishes the sink. Memory: one chunk.
+Outcome Write(const WriteInput& input, cinch_codec* codec, ByteSink* sink, Progress* progress,
+              WriteResult* result);
 
 }  // namespace cinch::cli::container

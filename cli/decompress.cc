@@ -18,6 +18,7 @@ constexpr const char* kFooter = R"(Examples:
   cinch decompress model.safetensors.cinch       makes model.safetensors
   cinch decompress w.cinch -o weights.bin --force
   cinch decompress w.cinch -o - | sha256sum
+  cinch decompress step2.safetensors.cinch --base step1.safetensors
 
 The output is compared with the checksum of the original before it appears under its name.)";
 
@@ -26,6 +27,7 @@ constexpr std::string_view kExtension = ".cinch";
 struct Options {
   std::string input;
   std::string output;
+  std::string base;
   std::string backend = "cpu";
   uint32_t threads = 0;
   bool force = false;
@@ -90,8 +92,12 @@ Outcome RunDecompress(const Options& options) {
     return FromStatus(status, message);
   }
   container::Reader reader;
+  tensors::MappedFile base;
   std::unique_ptr<ByteSink> sink;
   outcome = container::Reader::Open(file.bytes(), &reader);
+  if (outcome.ok()) {
+    outcome = container::OpenBaseOf(reader, options.base, &base);
+  }
   if (outcome.ok()) {
     outcome = OpenSink(options.input, output, reader.original_bytes(), options.force, &sink);
   }
@@ -101,7 +107,7 @@ Outcome RunDecompress(const Options& options) {
   Progress progress("decompressing", reader.original_bytes(), options.style.chatty());
   const auto start = std::chrono::steady_clock::now();
   outcome =
-      reader.DecodeAll(codec.get(), &progress,
+      reader.DecodeAll(codec.get(), base.bytes(), &progress,
                        [&sink](const container::FrameRange&, std::span<const std::byte> chunk) {
                          return sink->Write(chunk);
                        });
@@ -123,6 +129,8 @@ void AddDecompress(CLI::App* app, Run* run) {
   command->add_option("FILE", options->input, "A .cinch file")->required();
   command->add_option("-o,--output", options->output,
                       "Where to write; default FILE without .cinch, '-' for standard output");
+  command->add_option("--base", options->base,
+                      "The file that FILE was compressed relative to, if it was");
   command->add_option("--backend", options->backend, "cpu, reference or cuda")
       ->capture_default_str();
   AddThreadsOption(command, &options->threads);

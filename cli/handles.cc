@@ -83,4 +83,35 @@ Outcome OpenInput(const CodecInput& input, OpenedInput* opened) {
   return FromStatus(status, message);
 }
 
+Outcome OpenBase(const std::string& path, uint64_t size_bytes, tensors::MappedFile* base) {
+  if (path.empty()) {
+    return {};
+  }
+  std::string message;
+  if (const Status status = tensors::MappedFile::Open(path, base, &message); status != CINCH_OK) {
+    return FromStatus(status, message);
+  }
+  if (base->bytes().size() != size_bytes) {
+    return Refuse(ExitCode::kUsage,
+                  fmt::format("'{}' has {} bytes; a base must have as many as the file, {}", path,
+                              base->bytes().size(), size_bytes));
+  }
+  return {};
+}
+
+Status CompressChunk(cinch_codec* codec, std::span<const std::byte> chunk,
+                     std::span<const std::byte> base, cinch_dtype dtype,
+                     std::span<std::byte> output, uint64_t* frame_bytes) {
+  cinch_compress_options options;
+  cinch_compress_options_init(&options);
+  options.dtype = dtype;
+  if (base.empty()) {
+    return cinch_compress(codec, &options, chunk.data(), chunk.size(), output.data(), output.size(),
+                          frame_bytes);
+  }
+  const cinch_base held{base.data(), base.size(), 0, 0};
+  return cinch_compress_delta(codec, &options, chunk.data(), chunk.size(), &held, output.data(),
+                              output.size(), frame_bytes);
+}
+
 }  // namespace cinch::cli

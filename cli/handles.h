@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "cinch/codec.h"
 #include "outcome.h"
+#include "tensors/mapped_file.h"
 #include "tensors/tensor_file.h"
 
 namespace cinch::cli {
@@ -38,6 +42,16 @@ struct OpenedInput {
   CodecHandle codec;
   tensors::TensorFile file;
 };
+
+/// Opens a file that another one of `size_bytes` bytes is relative to. An empty path is none, and
+/// leaves `base` empty.
+Outcome OpenBase(const std::string& path, uint64_t size_bytes, tensors::MappedFile* base);
+
+/// Compresses a part of a file into one frame at the front of `output`, relative to `base`, of the
+/// same size, unless that is empty.
+Status CompressChunk(cinch_codec* codec, std::span<const std::byte> chunk,
+                     std::span<const std::byte> base, cinch_dtype dtype,
+                     std::span<std::byte> output, uint64_t* frame_bytes);
 
 /// Reads the options, creates the codec and opens the file, in this order.
 Outcome OpenInput(const CodecInput& input, OpenedInput* opened);

@@ -23,6 +23,7 @@ Exit code 3 means that a file is damaged; the first one found is named.)";
 
 struct Options {
   std::vector<std::string> inputs;
+  std::string base;
   uint32_t threads = 0;
   OutputStyle style;
 };
@@ -42,12 +43,16 @@ Outcome VerifyContainer(std::span<const std::byte> file, const Options& options,
   if (outcome.ok()) {
     outcome = container::Reader::Open(file, &reader);
   }
+  tensors::MappedFile base;
+  if (outcome.ok()) {
+    outcome = container::OpenBaseOf(reader, options.base, &base);
+  }
   if (!outcome.ok()) {
     return outcome;
   }
   Progress progress("verifying", reader.original_bytes(), options.style.chatty());
   outcome = reader.DecodeAll(
-      codec.get(), &progress,
+      codec.get(), base.bytes(), &progress,
       [](const container::FrameRange&, std::span<const std::byte>) { return Outcome{}; });
   for (const Segment& segment : reader.directory().segments) {
     finding->tensors += segment.is_tensor ? 1 : 0;
@@ -127,6 +132,8 @@ void AddVerify(CLI::App* app, Run* run) {
   command->footer(kFooter);
   const auto options = std::make_shared<Options>();
   command->add_option("FILE", options->inputs, "Files to check")->required();
+  command->add_option("--base", options->base,
+                      "The file that .cinch files were compressed relative to, if they were");
   AddThreadsOption(command, &options->threads);
   AddStyleOptions(command, &options->style);
   command->callback([options, run] { *run = [options] { return RunVerify(*options); }; });

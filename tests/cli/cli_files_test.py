@@ -245,6 +245,102 @@ class DamageTest(CliTest):
             self.assertEqual(self.names(), ["w.safetensors"])
 
 
+class BaseTest(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.old = weights(50000)
+        self.new = self.old[:50000] + weights(25000, seed=2)
+        self.write("old", self.old)
+        self.write("new", self.new)
+        self.cinch("compress", "new", "--base", "old")
+
+    def refused(self, code, *arguments):
+        return self.cinch(*arguments, expect=code)
+
+    def test_round_trip(self):
+        self.assertLess(self.path("new.cinch").stat().st_size, 0.5 * len(self.new))
+        self.cinch("decompress", "new.cinch", "-o", "back", "--base", "old")
+        self.assertEqual(self.path("back").read_bytes(), self.new)
+        self.cinch("verify", "new.cinch", "--base", "old")
+
+    def test_the_base_may_be_the_file_itself_or_be_replaced_by_what_comes_out(self):
+        self.cinch("compress", "old", "--base", "old", "-o", "same.cinch")
+        self.assertLess(self.path("same.cinch").stat().st_size, 0.02 * len(self.old))
+        self.cinch("decompress", "new.cinch", "-o", "old", "--base", "old", "--force")
+        self.assertEqual(self.path("old").read_bytes(), self.new)
+
+    def test_a_base_that_would_be_replaced_by_what_needs_it_is_refused(self):
+        result = self.cinch("compress", "new", "--base", "old", "-o", "./old", "--force",
+                            expect=USAGE)
+        self.assertIn("base and output", result.errors)
+        self.assertEqual(self.path("old").read_bytes(), self.old)
+
+    def test_what_is_needed_is_said_and_nothing_is_left(self):
+        names = self.names()
+        self.write("other", self.new)
+        self.write("short", self.old[:-1])
+        self.write("empty", b"")
+        size = str(len(self.new))
+        for command in (("decompress", "new.cinch", "-o", "back"), ("verify", "new.cinch"),
+                        ("inspect", "new.cinch")):
+            missing = self.refused(USAGE, *command)
+            self.assertIn("--base", missing.errors)
+            self.assertIn(size, missing.errors)
+            self.assertIn("CINCH_ERROR_FRAME_BASE_MISSING", missing.errors)
+            wrong = self.refused(USAGE, *command, "--base", "other")
+            self.assertIn("is not the one", wrong.errors)
+            self.assertIn("CINCH_ERROR_FRAME_BASE_MISMATCH", wrong.errors)
+            for base in ("short", "empty", "new.cinch"):
+                self.assertIn(size, self.refused(USAGE, *command, "--base", base).errors)
+            self.assertIn("absent", self.refused(FAILED, *command, "--base", "absent").errors)
+        for base, code in (("short", USAGE), ("empty", USAGE), ("absent", FAILED)):
+            self.refused(code, "compress", "new", "-o", "x", "--base", base)
+            self.refused(code, "inspect", "new", "--base", base)
+        self.assertEqual(self.names(), sorted(names + ["empty", "other", "short"]))
+
+    def test_nothing_is_written_to_a_pipe_without_the_base(self):
+        self.assertEqual(self.cinch("decompress", "new.cinch", "-o", "-", expect=USAGE).stdout, b"")
+
+    def test_a_base_that_differs_late_is_named_by_its_tensor(self):
+        tensors = {"a": ("BF16", [5000], weights(5000)), "b": ("BF16", [5000], weights(5000, 2))}
+        changed = {**tensors, "b": ("BF16", [5000], weights(5000, 3))}
+        self.write("1.safetensors", safetensors(tensors))
+        self.write("2.safetensors", safetensors(changed))
+        self.cinch("compress", "2.safetensors", "--base", "1.safetensors")
+        result = self.refused(USAGE, "decompress", "2.safetensors.cinch", "-o", "back", "--base",
+                              "2.safetensors")
+        self.assertIn("'b'", result.errors)
+        self.cinch("decompress", "2.safetensors.cinch", "-o", "back", "--base", "1.safetensors")
+        self.assertEqual(self.path("back").read_bytes(), safetensors(changed))
+
+    def test_a_base_is_not_looked_at_without_need(self):
+        self.cinch("compress", "old", "-o", "plain.cinch")
+        for base in ("old", "new.cinch"):
+            self.cinch("decompress", "plain.cinch", "-o", "back", "--base", base, "--force")
+            self.assertEqual(self.path("back").read_bytes(), self.old)
+        self.cinch("verify", "new.cinch", "plain.cinch", "--base", "old")
+
+    def test_damage_is_not_taken_for_another_base(self):
+        data = bytearray(self.path("new.cinch").read_bytes())
+        data[len(data) // 2] ^= 1
+        self.write("bad.cinch", data)
+        self.refused(BAD_DATA, "verify", "bad.cinch", "--base", "old")
+
+    def test_an_empty_file_needs_no_base(self):
+        self.write("e", b"")
+        self.cinch("compress", "e", "--base", "e", "-o", "e.cinch")
+        self.cinch("decompress", "e.cinch", "-o", "back")
+        self.assertEqual(self.path("back").read_bytes(), b"")
+
+    def test_summaries_say_what_it_was_relative_to(self):
+        self.assertEqual(self.json_of("compress", "new", "-o", "x", "--base", "old")[0]["base"], "old")
+        self.assertIsNone(self.json_of("compress", "new", "-o", "y")[0]["base"])
+
+    def test_help_names_it(self):
+        for command in ("compress", "decompress", "verify", "inspect"):
+            self.assertIn(b"--base", self.cinch(command, "--help").stdout)
+
+
 class InspectTest(CliTest):
     def test_sample(self):
         result = self.json_of("inspect", SAMPLE)[0]
@@ -276,6 +372,25 @@ class InspectTest(CliTest):
         self.assertIn("total", table)
         self.write("e", b"")
         self.assertEqual(self.json_of("inspect", "e")[0]["total"]["kept_bytes"], 0)
+
+    def test_sparse_blocks_and_deltas_are_counted(self):
+        old = weights(50000)
+        new = bytearray(old)
+        for at in range(0, len(new), 200):
+            new[at] ^= 1
+        self.write("old", old)
+        self.write("new", new)
+        self.cinch("compress", "new", "--dtype", "bf16", "--base", "old")
+        total = self.json_of("inspect", "new.cinch", "--base", "old")[0]["total"]
+        self.assertTrue(total["delta"])
+        self.assertEqual(total["blocks"], {"stored": 0, "constant": 0, "cascade": 0, "sparse": 4})
+        self.assertLess(total["kept_fraction"], 0.05)
+        self.assertIn(b"delta", self.cinch("inspect", "new.cinch", "--base", "old").stdout)
+        self.assertFalse(self.json_of("inspect", "old")[0]["total"]["delta"])
+        # Without a .cinch file: what one would keep.
+        relative = self.json_of("inspect", "new", "--dtype", "bf16", "--base", "old")[0]["total"]
+        self.assertEqual(relative["blocks"], total["blocks"])
+        self.assertEqual(relative["kept_bytes"], total["kept_bytes"])
 
     def test_names_cannot_command_the_terminal(self):
         self.write("a.safetensors", safetensors({"\x1b[2Jx": ("U8", [1], b"a")}))

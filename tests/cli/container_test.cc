@@ -59,9 +59,8 @@ class ContainerTest : public ::testing::Test {
     StringSink sink;
     Progress progress("", 0, false);
     WriteResult result;
-    EXPECT_TRUE(
-        Write(file_, SegmentsOf(file_, CINCH_DTYPE_AUTO), codec_.get(), &sink, &progress, &result)
-            .ok());
+    const std::vector<Segment> segments = SegmentsOf(file_, CINCH_DTYPE_AUTO);
+    EXPECT_TRUE(Write({file_, segments}, codec_.get(), &sink, &progress, &result).ok());
     EXPECT_EQ(result.container_bytes, sink.text.size());
     return sink.text;
   }
@@ -75,7 +74,7 @@ class ContainerTest : public ::testing::Test {
       return outcome;
     }
     Progress progress("", 0, false);
-    return reader.DecodeAll(codec_.get(), &progress,
+    return reader.DecodeAll(codec_.get(), {}, &progress,
                             [original](const FrameRange&, std::span<const std::byte> chunk) {
                               *original += Text(chunk);
                               return Outcome{};
