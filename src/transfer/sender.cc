@@ -259,8 +259,9 @@ void Sender::OnReady(const WireHeader& header) {
 void Sender::OnDone(const WireHeader& header) {
   const auto outgoing = Find(header.id);
   if (!outgoing) return;
+  const bool all_posted = outgoing->next_offset == outgoing->total_bytes && outgoing->queue.empty();
   if (outgoing->kind == Outgoing::Kind::kReadRequest ||
-      (header.status == CINCH_OK && outgoing->next_offset != outgoing->total_bytes)) {
+      (header.status == CINCH_OK && !all_posted)) {
     return endpoint_.Fail(CINCH_ERROR_PROTOCOL);
   }
   constexpr double kSecondsPerNanosecond = 1e-9;

@@ -15,9 +15,9 @@ namespace cinch::transfer_test {
 class Hostile final : public transfer::BackendEvents {
  public:
   explicit Hostile(const transfer::Settings& settings = TestSettings(1),
-                   const std::shared_ptr<transfer::DeviceRuntime>& devices = nullptr) {
-    EXPECT_EQ(transfer::Engine::Create(
-                  settings, {fabric_.Factory(), transfer::CreateCpuSegmentCodec, devices}, engine_),
+                   const std::shared_ptr<transfer::DeviceRuntime>& devices = nullptr,
+                   const transfer::SegmentCodecFactory& codec = transfer::CreateCpuSegmentCodec) {
+    EXPECT_EQ(transfer::Engine::Create(settings, {fabric_.Factory(), codec, devices}, engine_),
               CINCH_OK);
     EXPECT_EQ(engine_->EnsureBackend(""), CINCH_OK);
     EXPECT_EQ(transfer::PrepareHandshake(settings, engine_->BackendAddress(), local_), CINCH_OK);

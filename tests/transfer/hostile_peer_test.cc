@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine against peers that know the secrets of the handshake and then break the rules.
+#include <atomic>
+#include <thread>
+
 #include "transfer/hostile_peer.h"
 #include "transfer/pattern.h"
 
@@ -203,6 +206,42 @@ TEST(HostilePeer, DoneBeforeEverythingWasSentIsRefused) {
   WireHeader header = peer.Make(WireType::kDone);
   header.id = 1;
   peer.Send(header);
+  EXPECT_EQ(Wait(send), CINCH_ERROR_PROTOCOL);
+}
+
+/// A codec that finishes when it may.
+class HeldCodec final : public transfer::SegmentCodec {
+ public:
+  explicit HeldCodec(const std::atomic<bool>& may_finish) : may_finish_(may_finish) {}
+  [[nodiscard]] Status Encode(cinch_dtype, bool, const void*, uint64_t, void*, uint64_t,
+                              uint64_t& output_bytes) override {
+    while (!may_finish_) std::this_thread::yield();
+    output_bytes = 100;
+    return CINCH_OK;
+  }
+  [[nodiscard]] Status Decode(const void*, uint64_t, void*, uint64_t, uint64_t&) override {
+    return CINCH_ERROR_INTERNAL;
+  }
+
+ private:
+  const std::atomic<bool>& may_finish_;
+};
+
+TEST(HostilePeer, DoneWhileSegmentsAreCodedIsRefused) {
+  std::atomic<bool> may_finish{false};
+  const auto held = [&](std::unique_ptr<transfer::SegmentCodec>& codec) -> Status {
+    codec = std::make_unique<HeldCodec>(may_finish);
+    return CINCH_OK;
+  };
+  Hostile peer(TestSettings(), nullptr, held);
+  // Short enough to be cut altogether before the peer has a place for it.
+  const std::vector<uint8_t> data = Pattern(1, 100000);
+  const OperationHandle send = Send(peer.endpoint, data.data(), data.size());
+  WireHeader header = peer.Make(WireType::kDone);
+  header.id = 1;
+  peer.Send(header);
+  EXPECT_EQ(peer.End(), CINCH_ERROR_PROTOCOL);
+  may_finish = true;
   EXPECT_EQ(Wait(send), CINCH_ERROR_PROTOCOL);
 }
 

@@ -238,7 +238,7 @@ Status Create(const uint8_t* base, const uint8_t* data, uint64_t bytes, uint8_t*
   header.block_count = static_cast<uint32_t>(BlockCount(bytes));
   header.block_bytes = kBlockBytes;
   const uint64_t first = PayloadOffset(header.block_count);
-  if (capacity < first) return CINCH_ERROR_DESTINATION_TOO_SMALL;
+  if (patch == nullptr || capacity < first) return CINCH_ERROR_DESTINATION_TOO_SMALL;
   std::memset(patch, 0, first);
   for (uint64_t i = 0; i < header.block_count; ++i) {
     const uint64_t place = first + header.payload_bytes;
