@@ -18,9 +18,11 @@ namespace cinch {
 /// is OUT_OF_MEMORY, whatever else is thrown is INTERNAL, and of a call that returns nothing it is
 /// dropped. A thread that is being cancelled or has called pthread_exit in a callback of the
 /// application unwinds through here: glibc ends the process if that is caught. There is no object
-/// of that type, only a reference to nothing, which UBSan is not to look at.
+/// of that type, only a reference to nothing, which UBSan is not to look at. (In this form the
+/// attribute is understood by clang, too.)
 template <typename Call>
-[[gnu::no_sanitize("null", "alignment")]] auto Guarded(Call&& call) -> std::invoke_result_t<Call> {
+__attribute__((no_sanitize("null", "alignment"))) auto Guarded(Call&& call)
+    -> std::invoke_result_t<Call> {
   using Result = std::invoke_result_t<Call>;
   static_assert(std::is_same_v<Result, Status> || std::is_void_v<Result>);
   try {
