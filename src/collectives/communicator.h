@@ -75,6 +75,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   /// For repairs: a repair must not queue up behind what waits for it. Used in the order of errands
   /// (errand.h) alone, and on the repair stream.
   [[nodiscard]] NcclComm shadow() const { return shadow_; }
+  /// Held while calls of the shadow communicator are made, which then must not be aborted already
+  /// (look at `aborted`), and while it is aborted.
+  [[nodiscard]] std::mutex& shadow_mutex() { return shadow_mutex_; }
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int ranks() const { return ranks_; }
   [[nodiscard]] int ordinal() const { return ordinal_; }
@@ -195,6 +198,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::vector<void*> free_key_records_;
   std::vector<void*> free_step_records_;
   std::deque<StepRecord*> later_step_records_;
+  std::mutex shadow_mutex_;
   std::mutex records_mutex_;
   std::unique_ptr<PeerPath> peer_path_;
   Event last_peer_use_ = nullptr;

@@ -51,9 +51,24 @@ NcclResult Preparation::PostPart(const Part& part) const {
   return kNcclSuccess;
 }
 
+std::vector<std::unique_lock<std::mutex>> Preparation::LockShadows() {
+  std::vector<Communicator*> comms;
+  comms.reserve(parts_.size());
+  for (const Part& part : parts_) comms.push_back(part.comm.get());
+  // In one order, so that two threads cannot wait for each other.
+  std::ranges::sort(comms);
+  comms.erase(std::unique(comms.begin(), comms.end()), comms.end());
+  std::vector<std::unique_lock<std::mutex>> locks;
+  locks.reserve(comms.size());
+  for (Communicator* comm : comms) locks.emplace_back(comm->shadow_mutex());
+  for (Part& part : parts_) part.given_up = part.given_up || part.comm->aborted.load();
+  return locks;
+}
+
 NcclResult Preparation::Post() {
   posted_ = true;
   if (parts_.empty()) return kNcclSuccess;
+  const auto locks = LockShadows();
   const int previous = parts_.front().comm->device().Select(parts_.front().comm->ordinal());
   const NcclApi& api = parts_.front().comm->api();
   NcclResult result = AllocateAll() == CINCH_OK ? api.group_start() : kNcclSystemError;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "collectives/errand.h"
@@ -42,6 +43,8 @@ class Preparation {
     bool given_up = false;
   };
 
+  /// Gives up the parts whose communicators are aborted; the others are not, while the locks live.
+  [[nodiscard]] std::vector<std::unique_lock<std::mutex>> LockShadows();
   [[nodiscard]] Status AllocateAll();
   [[nodiscard]] NcclResult PostPart(const Part& part) const;
 

@@ -172,6 +172,8 @@ NcclResult Repair::PostBroadcasts(const std::vector<uint8_t*>& frames) {
 
 NcclResult Repair::PostEnds(const std::vector<uint8_t*>& frames) {
   const NcclApi& api = step_.comm->api();
+  const std::lock_guard lock(step_.comm->shadow_mutex());
+  if (step_.comm->aborted.load()) return kNcclSystemError;
   NcclResult result = api.group_start();
   if (result != kNcclSuccess) return result;
   result = PostBroadcasts(frames);

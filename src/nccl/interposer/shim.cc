@@ -70,6 +70,19 @@ void WaitUntilNothingQueues(const Communicator& comm) {
   }
 }
 
+/// So that nobody makes calls of a shadow communicator while it is aborted. Whoever is still making
+/// one after a second may be stuck in NCCL, and then the abort is what gets it out.
+std::unique_lock<std::mutex> LockShadow(Communicator& comm) {
+  constexpr auto kPatience = std::chrono::seconds(1);
+  std::unique_lock lock(comm.shadow_mutex(), std::try_to_lock);
+  const auto start = std::chrono::steady_clock::now();
+  while (!lock.owns_lock() && std::chrono::steady_clock::now() - start < kPatience) {
+    std::this_thread::sleep_for(kSettleInterval);
+    (void)lock.try_lock();
+  }
+  return lock;
+}
+
 /// Calls that NCCL refuses at once go to it, so that it says what is wrong. Buffers of ranks that
 /// have no part in an operation may be null.
 bool LooksValid(const Operation& operation) {
@@ -326,17 +339,22 @@ void Shim::BeforeDestroy(NcclComm nccl) {
 void Shim::BeforeAbort(NcclComm nccl) {
   const CommunicatorPointer comm = Remove(nccl);
   if (comm == nullptr) return;
+  auto lock = LockShadow(*comm);
   comm->aborted.store(true);
   comm->AbortPeerPath();
   (void)api_.comm_abort(comm->shadow());
+  if (lock.owns_lock()) lock.unlock();
   dispatcher_.Drop(*comm);
 }
 
 void Shim::BeforeRevoke(NcclComm nccl, int flags) {
   const CommunicatorPointer comm = Find(nccl);
-  if (comm == nullptr || comm->aborted.exchange(true)) return;
+  if (comm == nullptr) return;
+  auto lock = LockShadow(*comm);
+  if (comm->aborted.exchange(true)) return;
   comm->AbortPeerPath();
   if (api_.comm_revoke != nullptr) (void)api_.comm_revoke(comm->shadow(), flags);
+  if (lock.owns_lock()) lock.unlock();
   dispatcher_.Drop(*comm);
 }
 
