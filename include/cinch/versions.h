@@ -7,6 +7,8 @@
 /// A subscriber never shows a version that is not complete and verified: it builds the next one in
 /// a buffer of its own, compares its content hash with the publisher's, and only then hands it out.
 ///
+/// After fork(), the child's handles are of no use, as in cinch/transfer.h.
+///
 /// Tensors are host memory or memory of one device, on each side for itself. Publish many small
 /// tensors as one: each fetch is a round trip. All functions may be called from any thread.
 /// Pointers to 0 bytes may be null.

@@ -32,6 +32,9 @@ Status ParseAddress(const Engine& engine, const char* text, HostPort& address) {
   return CINCH_OK;
 }
 
+// What came from the parent stays as it is: nothing of it can be ended here.
+bool InChild(const Engine& engine) { return engine.InThisProcess() != CINCH_OK; }
+
 // Needs the engine's lock.
 bool EarlierAreUnused(cinch_region& region) {
   std::erase_if(region.earlier, [](const auto& each) { return each->users == 0; });
@@ -77,7 +80,7 @@ cinch_status cinch_engine_create(const cinch_engine_options* options, cinch_engi
 
 void cinch_engine_destroy(cinch_engine* engine) {
   Guarded([&] {
-    if (engine == nullptr) return;
+    if (engine == nullptr || InChild(*engine->engine)) return;
     engine->engine->Shutdown();
     delete engine;
   });
@@ -89,6 +92,7 @@ cinch_status cinch_listen(cinch_engine* engine, const char* address, cinch_liste
   }
   *listener = nullptr;
   return Guarded([&]() -> Status {
+    CINCH_RETURN_IF_ERROR(engine->engine->InThisProcess());
     HostPort parsed;
     CINCH_RETURN_IF_ERROR(ParseAddress(*engine->engine, address, parsed));
     auto handle = std::make_unique<cinch_listener>();
@@ -111,6 +115,7 @@ cinch_status cinch_accept(cinch_listener* listener, double timeout_seconds,
   if (listener == nullptr || endpoint == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
   *endpoint = nullptr;
   return Guarded([&]() -> Status {
+    CINCH_RETURN_IF_ERROR(listener->listener->engine()->InThisProcess());
     auto handle = std::make_unique<cinch_endpoint>();
     handle->engine = listener->listener->engine();
     CINCH_RETURN_IF_ERROR(listener->listener->Accept(timeout_seconds, handle->endpoint));
@@ -129,7 +134,7 @@ uint64_t cinch_listener_refused(const cinch_listener* listener, cinch_status* la
 
 void cinch_listener_release(cinch_listener* listener) {
   Guarded([&] {
-    if (listener == nullptr) return;
+    if (listener == nullptr || InChild(*listener->listener->engine())) return;
     listener->listener->Stop();
     delete listener;
   });
@@ -142,6 +147,7 @@ cinch_status cinch_connect(cinch_engine* engine, const char* address, double tim
   }
   *endpoint = nullptr;
   return Guarded([&]() -> Status {
+    CINCH_RETURN_IF_ERROR(engine->engine->InThisProcess());
     HostPort parsed;
     CINCH_RETURN_IF_ERROR(ParseAddress(*engine->engine, address, parsed));
     auto handle = std::make_unique<cinch_endpoint>();
@@ -154,7 +160,7 @@ cinch_status cinch_connect(cinch_engine* engine, const char* address, double tim
 
 void cinch_endpoint_release(cinch_endpoint* endpoint) {
   Guarded([&] {
-    if (endpoint == nullptr) return;
+    if (endpoint == nullptr || InChild(*endpoint->engine)) return;
     Engine& engine = *endpoint->engine;
     const std::shared_ptr<Endpoint> closing = endpoint->endpoint;
     {
@@ -174,8 +180,10 @@ void cinch_endpoint_release(cinch_endpoint* endpoint) {
 }
 
 cinch_status cinch_endpoint_state(const cinch_endpoint* endpoint) {
-  return Guarded([&] {
-    return endpoint == nullptr ? CINCH_ERROR_INVALID_ARGUMENT : endpoint->endpoint->state();
+  return Guarded([&]() -> Status {
+    if (endpoint == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+    CINCH_RETURN_IF_ERROR(endpoint->engine->InThisProcess());
+    return endpoint->endpoint->state();
   });
 }
 
@@ -188,6 +196,7 @@ cinch_status cinch_region_register(cinch_engine* engine, void* address, uint64_t
   }
   *region = nullptr;
   return Guarded([&]() -> Status {
+    CINCH_RETURN_IF_ERROR(engine->engine->InThisProcess());
     auto handle = std::make_unique<cinch_region>();
     handle->engine = engine->engine;
     PieceList whole(address, bytes);
@@ -205,6 +214,7 @@ cinch_status cinch_region_register(cinch_engine* engine, void* address, uint64_t
 cinch_status cinch_region_describe(const cinch_region* region, cinch_remote_region* remote) {
   return Guarded([&]() -> Status {
     if (region == nullptr || remote == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+    CINCH_RETURN_IF_ERROR(region->engine->InThisProcess());
     const Engine::Guard guard(*region->engine);
     *remote = DescribeRegion(*region->entry);
     return CINCH_OK;
@@ -225,6 +235,7 @@ cinch_status cinch_region_renew(cinch_region* region, double timeout_seconds) {
       return CINCH_ERROR_INVALID_ARGUMENT;
     }
     Engine& engine = *region->engine;
+    CINCH_RETURN_IF_ERROR(engine.InThisProcess());
     {
       const Engine::Guard guard(engine);
       region->earlier.push_back(region->entry);
@@ -244,6 +255,7 @@ cinch_status cinch_region_release(cinch_region* region, double timeout_seconds) 
   return Guarded([&]() -> Status {
     if (region == nullptr) return CINCH_OK;
     Engine& engine = *region->engine;
+    CINCH_RETURN_IF_ERROR(engine.InThisProcess());
     {
       const Engine::Guard guard(engine);
       engine.regions().Unregister(*region->entry);
@@ -258,6 +270,7 @@ cinch_status cinch_region_release(cinch_region* region, double timeout_seconds) 
 cinch_status cinch_endpoint_get_stats(const cinch_endpoint* endpoint, cinch_transfer_stats* stats) {
   return Guarded([&]() -> Status {
     if (endpoint == nullptr || !Valid(stats)) return CINCH_ERROR_INVALID_ARGUMENT;
+    CINCH_RETURN_IF_ERROR(endpoint->engine->InThisProcess());
     const Engine::Guard guard(*endpoint->engine);
     ExportStats(endpoint->endpoint->metrics(), endpoint->engine->settings().link_gbps, *stats);
     return CINCH_OK;
@@ -267,6 +280,7 @@ cinch_status cinch_endpoint_get_stats(const cinch_endpoint* endpoint, cinch_tran
 cinch_status cinch_engine_get_stats(const cinch_engine* engine, cinch_transfer_stats* stats) {
   return Guarded([&]() -> Status {
     if (engine == nullptr || !Valid(stats)) return CINCH_ERROR_INVALID_ARGUMENT;
+    CINCH_RETURN_IF_ERROR(engine->engine->InThisProcess());
     const Engine::Guard guard(*engine->engine);
     ExportStats(engine->engine->metrics(), engine->engine->settings().link_gbps, *stats);
     return CINCH_OK;
@@ -278,6 +292,7 @@ cinch_status cinch_endpoint_get_policy_stats(const cinch_endpoint* endpoint,
   return Guarded([&]() -> Status {
     if (endpoint == nullptr || !Valid(stats)) return CINCH_ERROR_INVALID_ARGUMENT;
     constexpr double kGigabits = 8e-9;
+    CINCH_RETURN_IF_ERROR(endpoint->engine->InThisProcess());
     const Engine::Guard guard(*endpoint->engine);
     const cinch::policy::MessagePolicy& policy = endpoint->endpoint->sender().policy();
     const auto& counters = policy.counters();
@@ -301,6 +316,7 @@ cinch_status cinch_endpoint_path(const cinch_endpoint* endpoint, char* path,
                                  size_t capacity_bytes) {
   return Guarded([&]() -> Status {
     if (endpoint == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
+    CINCH_RETURN_IF_ERROR(endpoint->engine->InThisProcess());
     const Engine::Guard guard(*endpoint->engine);
     return CopyText(endpoint->endpoint->path(), path, capacity_bytes);
   });

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/deadline.h"
+#include "base/fork_count.h"
 #include "base/unique_fd.h"
 #include "transfer/backend.h"
 #include "transfer/codec_pool.h"
@@ -43,6 +44,12 @@ class Engine final : public BackendEvents, public std::enable_shared_from_this<E
                                      std::shared_ptr<Engine>& engine);
   Engine(Settings settings, EngineParts parts);
   ~Engine() override;
+
+  /// OK, or UNSUPPORTED in a child of the process that made the engine: nothing of it may be
+  /// touched there, as its threads are missing and its lock may be held for ever.
+  [[nodiscard]] Status InThisProcess() const {
+    return ForkCount() == forks_ ? CINCH_OK : CINCH_ERROR_UNSUPPORTED;
+  }
 
   /// Closes everything and ends the threads. Safe to call twice; not from a callback.
   void Shutdown();
@@ -123,6 +130,7 @@ class Engine final : public BackendEvents, public std::enable_shared_from_this<E
   bool RunCallbacks();
   void RunProgressThread();
 
+  const uint32_t forks_ = ForkCount();
   const Settings settings_;
   const EngineParts parts_;
 

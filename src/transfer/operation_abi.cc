@@ -80,6 +80,7 @@ Status Place(Engine& engine, void* stream, PieceList& pieces) {
 template <typename Start>
 Status Launch(cinch_endpoint* endpoint, OperationKind kind, PieceList& pieces,
               const cinch_transfer_options* options, cinch_operation** operation, Start&& start) {
+  CINCH_RETURN_IF_ERROR(endpoint->engine->InThisProcess());
   OperationOptions resolved;
   CINCH_RETURN_IF_ERROR(ResolveOptions(options, endpoint->engine->settings(), resolved));
   CINCH_RETURN_IF_ERROR(Place(*endpoint->engine, resolved.stream, pieces));
@@ -238,6 +239,7 @@ cinch_status cinch_probe(cinch_endpoint* endpoint, uint64_t tag, uint64_t tag_ma
     if (endpoint == nullptr || info == nullptr || info->struct_size != sizeof(cinch_message_info)) {
       return CINCH_ERROR_INVALID_ARGUMENT;
     }
+    CINCH_RETURN_IF_ERROR(endpoint->engine->InThisProcess());
     Endpoint& target = *endpoint->endpoint;
     if (endpoint->engine->on_progress_thread()) timeout_seconds = 0;
     bool found = false;
@@ -290,6 +292,7 @@ cinch_status cinch_test(cinch_operation* operation) {
   return Guarded([&]() -> Status {
     if (operation == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
     Operation& target = *operation->operation;
+    CINCH_RETURN_IF_ERROR(target.engine()->InThisProcess());
     if (!target.complete()) target.engine()->Poll();
     return target.status();
   });
@@ -299,6 +302,7 @@ cinch_status cinch_wait(cinch_operation* operation, double timeout_seconds) {
   return Guarded([&]() -> Status {
     if (operation == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
     Operation& target = *operation->operation;
+    CINCH_RETURN_IF_ERROR(target.engine()->InThisProcess());
     if (target.complete()) return target.status();
     if (target.engine()->on_progress_thread()) return CINCH_ERROR_INVALID_ARGUMENT;
     static_cast<void>(target.engine()->WaitFor([&] { return target.complete(); },
@@ -311,6 +315,7 @@ cinch_status cinch_cancel(cinch_operation* operation) {
   return Guarded([&]() -> Status {
     if (operation == nullptr) return CINCH_ERROR_INVALID_ARGUMENT;
     Operation& target = *operation->operation;
+    CINCH_RETURN_IF_ERROR(target.engine()->InThisProcess());
     const Engine::Guard guard(*target.engine());
     if (target.complete()) return CINCH_OK;
     Endpoint& endpoint = *target.endpoint();
@@ -323,7 +328,9 @@ cinch_status cinch_cancel(cinch_operation* operation) {
 
 void cinch_operation_release(cinch_operation* operation) {
   Guarded([&] {
-    if (operation != nullptr) Disown(operation);
+    if (operation == nullptr) return;
+    // The parent's: the last share of an engine must not end here.
+    if (operation->operation->engine()->InThisProcess() == CINCH_OK) Disown(operation);
   });
 }
 
@@ -335,6 +342,7 @@ cinch_status cinch_operation_get_info(const cinch_operation* operation,
       return CINCH_ERROR_INVALID_ARGUMENT;
     }
     const Operation& target = *operation->operation;
+    CINCH_RETURN_IF_ERROR(target.engine()->InThisProcess());
     const Engine::Guard guard(*target.engine());
     info->status = target.status();
     info->policy = target.chose_compression ? CINCH_POLICY_COMPRESSED : CINCH_POLICY_RAW;
@@ -353,6 +361,7 @@ cinch_status cinch_operation_get_stats(const cinch_operation* operation,
       return CINCH_ERROR_INVALID_ARGUMENT;
     }
     const Operation& target = *operation->operation;
+    CINCH_RETURN_IF_ERROR(target.engine()->InThisProcess());
     const Engine::Guard guard(*target.engine());
     ExportStats(target.metrics, target.engine()->settings().link_gbps, *stats);
     return CINCH_OK;
