@@ -121,10 +121,14 @@ class Side {
     MoveBlocks(seed);
     versions_->Next(seed);
     ++figures_.versions;
+    // What is fetched must not wait behind a queue of messages that are not received before.
+    uint64_t fetched = seed;
+    first_ ? Receive(&fetched, sizeof(fetched)) : Send(&fetched, sizeof(fetched));
     ++figures_.batches;
   }
 
-  /// More messages than may be pending: the sender is refused until some have gone.
+  /// More messages than may be pending: the sender is refused until some have gone, unless they go
+  /// as quickly as they come.
   void RunQueue(uint64_t seed) {
     std::deque<Running> running;
     for (uint64_t i = 0; i < kQueued; ++i) {
