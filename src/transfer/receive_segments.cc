@@ -2,6 +2,7 @@
 // How the data of incoming messages are fetched and decoded, and how messages end.
 #include <algorithm>
 
+#include "base/guarded.h"
 #include "transfer/endpoint.h"
 #include "transfer/receiver.h"
 
@@ -36,7 +37,7 @@ class Receiver::DecodeJob final : public CodecJob {
       wanted = incoming_->status == CINCH_OK;
       if (segment_.frame) Measure([&](Metrics& metrics) { metrics.meter.CodecBegins(begin); });
     }
-    const Status status = wanted ? Decode(thread) : CINCH_OK;
+    const Status status = wanted ? Guarded([&] { return Decode(thread); }) : CINCH_OK;
     const Engine::Guard guard(engine);
     const TimePoint end = Clock::now();
     const double seconds = segment_.frame ? Seconds(end - begin) : 0;

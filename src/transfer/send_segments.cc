@@ -2,6 +2,7 @@
 // How the data of outgoing messages are cut, coded, paced and posted.
 #include <algorithm>
 
+#include "base/guarded.h"
 #include "transfer/endpoint.h"
 #include "transfer/segment_plan.h"
 #include "transfer/sender.h"
@@ -41,7 +42,9 @@ class Sender::EncodeJob final : public CodecJob {
       if (segment_->frame) Measure([&](Metrics& metrics) { metrics.meter.CodecBegins(begin); });
     }
     uint64_t output_bytes = segment_->bytes;
-    const Status status = wanted ? Code(thread, *owner, output_bytes) : CINCH_OK;
+    // Without memory for pieces that are not in one, the message ends, not the process.
+    const Status status =
+        wanted ? Guarded([&] { return Code(thread, *owner, output_bytes); }) : CINCH_OK;
     const Engine::Guard guard(engine);
     const TimePoint end = Clock::now();
     if (segment_->frame) {

@@ -103,6 +103,44 @@ TEST_F(Blocks, AllLayersAtOnceWithDifferentTables) {
   EXPECT_TRUE(AllEqual());
 }
 
+// Small blocks by the ten thousand are one operation, and few segments.
+TEST_F(Blocks, SixteenThousandSmallBlocksInOneCall) {
+  constexpr uint64_t kSmallBytes = 64;
+  constexpr uint64_t kCount = 16384;
+  constexpr uint64_t kThere = kRemoteBlocks * kBlockBytes * kLayers / kSmallBytes;
+  const std::vector<uint32_t> here = Shuffled(kCount, 1);
+  std::vector<uint32_t> there = Shuffled(kThere, 2);
+  there.resize(kCount);
+  const std::vector<uint8_t> data = Pattern(9, kCount * kSmallBytes);
+  uint8_t* memory = devices->Allocate(0, data.size());
+  std::memcpy(devices->View(memory), data.data(), data.size());
+  const cinch_block_pool pool{memory, &remote, 0};
+  cinch_block_transfer transfer = Transfer();
+  transfer.pools = &pool;
+  transfer.pool_count = 1;
+  transfer.block_bytes = kSmallBytes;
+  transfer.local = {here.data(), kCount, kCount};
+  transfer.remote = {there.data(), kCount, kThere};
+  cinch_operation* operation = nullptr;
+  ASSERT_EQ(cinch_write_blocks(pair.left().get(), &transfer, nullptr, &operation), CINCH_OK);
+  const OperationHandle write(operation);
+  ASSERT_EQ(Wait(write), CINCH_OK);
+  EXPECT_LE(StatsOf(write).compressed_segments + StatsOf(write).raw_segments, 16u);
+  const uint8_t* view = devices->View(remote_memory);
+  for (uint64_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(std::memcmp(view + there[i] * kSmallBytes, &data[here[i] * kSmallBytes], kSmallBytes),
+              0)
+        << i;
+  }
+  // One bad id among them, and nothing moves.
+  std::memset(devices->View(remote_memory), 0, kThere * kSmallBytes);
+  there[kCount / 2] = static_cast<uint32_t>(kThere);
+  EXPECT_EQ(Write(transfer), CINCH_ERROR_INVALID_ARGUMENT);
+  there[kCount / 2] = there[0];
+  EXPECT_EQ(Write(transfer), CINCH_ERROR_INVALID_ARGUMENT);
+  EXPECT_TRUE(RemoteIsUntouched());
+}
+
 TEST_F(Blocks, LayerByLayerAndBack) {
   for (size_t layer = 0; layer < kLayers; ++layer) {
     cinch_block_transfer transfer = Transfer();

@@ -2,6 +2,7 @@
 // The engine over a transport that misbehaves.
 #include <atomic>
 #include <chrono>
+#include <new>
 #include <thread>
 
 #include "transfer/mock_pair.h"
@@ -96,6 +97,43 @@ TEST(Engine, CodecFailuresEndTheMessageOnly) {
     EXPECT_EQ(Wait(Send(pair.left(), sent.data(), sent.size())), each.expected);
     EXPECT_EQ(Wait(receive), each.expected);
     ExpectRoundTrip(pair, 1000);  // Small messages are not coded.
+  }
+}
+
+/// A codec without memory to work in.
+class StarvedCodec final : public transfer::SegmentCodec {
+ public:
+  explicit StarvedCodec(bool encodes) : encodes_(encodes) {}
+  [[nodiscard]] Status Encode(cinch_dtype, bool, const void*, uint64_t, void*, uint64_t,
+                              uint64_t& output_bytes) override {
+    if (!encodes_) throw std::bad_alloc();
+    output_bytes = 100;
+    return CINCH_OK;
+  }
+  [[nodiscard]] Status Decode(const void*, uint64_t, void*, uint64_t, uint64_t&) override {
+    throw std::bad_alloc();
+  }
+
+ private:
+  bool encodes_;
+};
+
+// In one piece and in two: a codec thread that finds no memory ends the message, not the process.
+TEST(Engine, CodecThreadsSurviveWithoutMemory) {
+  for (const bool encodes : {false, true}) {
+    const auto starved = [&](std::unique_ptr<transfer::SegmentCodec>& codec) -> Status {
+      codec = std::make_unique<StarvedCodec>(encodes);
+      return CINCH_OK;
+    };
+    const MockPair pair({}, TestSettings(), starved);
+    const std::vector<uint8_t> sent = Pattern(1, kMegabyte);
+    std::vector<uint8_t> received(sent.size());
+    for (int i = 0; i < 3; ++i) {
+      const OperationHandle receive = Receive(pair.right(), received.data(), received.size());
+      EXPECT_EQ(Wait(Send(pair.left(), sent.data(), sent.size())), CINCH_ERROR_OUT_OF_MEMORY);
+      EXPECT_EQ(Wait(receive), CINCH_ERROR_OUT_OF_MEMORY);
+      ExpectRoundTrip(pair, 1000);  // Small messages are not coded.
+    }
   }
 }
 

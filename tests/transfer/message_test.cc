@@ -2,6 +2,7 @@
 // Messages between two engines of one process, over real transports.
 #include <atomic>
 #include <chrono>
+#include <random>
 #include <string>
 #include <thread>
 
@@ -333,6 +334,47 @@ TEST(Message, DifferentSettingsWorkTogether) {
     EXPECT_EQ(received, sent);
     std::fill(received.begin(), received.end(), uint8_t{0});
   }
+}
+
+// Over a link so slow that compression would pay: what does not compress travels as it is, whatever
+// the policy, and the counters say so.
+TEST(Message, WhatDoesNotCompressTravelsRaw) {
+  cinch_engine_options options = DefaultOptions();
+  options.link_gbps = 1;
+  const EnginePair pair(options, DefaultOptions());
+  std::vector<uint8_t> sent(3 * kMegabyte + 5);
+  std::mt19937_64 random(1);
+  for (uint8_t& byte : sent) byte = static_cast<uint8_t>(random());
+  std::vector<uint8_t> received(sent.size());
+  for (const cinch_policy policy :
+       {CINCH_POLICY_AUTO, CINCH_POLICY_COMPRESSED, CINCH_POLICY_AUTO}) {
+    const cinch_transfer_options how = TransferOptions(policy);
+    const OperationHandle receive = Receive(pair.right, received.data(), received.size());
+    const OperationHandle send = Send(pair.left, sent.data(), sent.size(), &how);
+    ASSERT_EQ(Wait(receive), CINCH_OK);
+    ASSERT_EQ(Wait(send), CINCH_OK);
+    EXPECT_TRUE(received == sent);
+    const cinch_transfer_stats stats = StatsOf(send);
+    EXPECT_EQ(stats.compressed_segments, 0u);
+    EXPECT_GT(stats.raw_segments, 0u);
+    EXPECT_LT(stats.wire_bytes, sent.size() + sent.size() / 1000);
+    EXPECT_EQ(StatsOf(receive).compressed_segments, 0u);
+  }
+  // By now it is known without another sample.
+  const cinch_transfer_options how = TransferOptions(CINCH_POLICY_AUTO);
+  const OperationHandle receive = Receive(pair.right, received.data(), received.size());
+  const OperationHandle send = Send(pair.left, sent.data(), sent.size(), &how);
+  ASSERT_EQ(Wait(send), CINCH_OK);
+  ASSERT_EQ(Wait(receive), CINCH_OK);
+  EXPECT_EQ(InfoOf(send).policy, CINCH_POLICY_RAW);
+  // The same link, other data: these are worth it.
+  const std::vector<uint8_t> weights = Pattern(4, sent.size());
+  const cinch_transfer_options compressed = TransferOptions(CINCH_POLICY_COMPRESSED);
+  const OperationHandle last = Receive(pair.right, received.data(), received.size());
+  const OperationHandle worth = Send(pair.left, weights.data(), weights.size(), &compressed);
+  ASSERT_EQ(Wait(last), CINCH_OK);
+  ASSERT_EQ(Wait(worth), CINCH_OK);
+  EXPECT_GT(StatsOf(worth).compressed_segments, 0u);
 }
 
 TEST(Message, PacingSlowsDownAndSaysSo) {
