@@ -91,7 +91,9 @@ cinch_status cinch_subscriber_create(cinch_endpoint* endpoint, cinch_subscriber*
 }
 
 void cinch_subscriber_destroy(cinch_subscriber* subscriber) {
-  if (subscriber != nullptr && !InChild(*subscriber)) delete subscriber;
+  Guarded([&] {
+    if (subscriber != nullptr && !InChild(*subscriber)) delete subscriber;
+  });
 }
 
 cinch_status cinch_subscribe(cinch_subscriber* subscriber, const char* name, void* first_buffer,
