@@ -22,9 +22,10 @@
 /// Threads: every function may be called from any thread. A handle must not be used during or
 /// after the call that releases it. Callbacks run on the engine's progress thread.
 ///
-/// Processes: after fork() the handles are the parent's alone, which goes on as if nothing had been.
-/// In the child every call with one of them returns CINCH_ERROR_UNSUPPORTED, and those that release
-/// do nothing. Fork before the first engine is created, or exec, where a child is to have its own.
+/// Processes: after fork() the handles are the parent's alone, which goes on as if nothing had
+/// been. In the child every call with one of them returns CINCH_ERROR_UNSUPPORTED, and those that
+/// release do nothing. Fork before the first engine is created, or exec, where a child is to have
+/// its own.
 ///
 /// Time: every wait is bounded. A peer that dies, stops or restarts is noticed within
 /// `peer_timeout_seconds`; all operations pending on it then complete with CINCH_ERROR_PEER_LOST.

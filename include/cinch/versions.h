@@ -9,8 +9,8 @@
 ///
 /// After fork(), the child's handles are of no use, as in cinch/transfer.h.
 ///
-/// Answers keep their order among the other messages of their endpoint, of which only so many may be
-/// on their way before they are received: who queues messages by the thousand on it holds up
+/// Answers keep their order among the other messages of their endpoint, of which only so many may
+/// be on their way before they are received: who queues messages by the thousand on it holds up
 /// fetches, for ever if the receiver fetches first. Use an endpoint of its own then.
 ///
 /// Tensors are host memory or memory of one device, on each side for itself. Publish many small
