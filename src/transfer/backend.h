@@ -26,6 +26,19 @@ class Link {
   [[nodiscard]] virtual std::string Describe() const = 0;
 };
 
+/// Where one peer, or all, reach a backend. Belongs to the backend that opened it, and must be gone
+/// before it.
+class Port {
+ public:
+  Port() = default;
+  Port(const Port&) = delete;
+  Port& operator=(const Port&) = delete;
+  virtual ~Port() = default;
+
+  /// Opaque bytes for the peer's Open().
+  [[nodiscard]] virtual std::span<const uint8_t> address() const = 0;
+};
+
 /// The payload of a message that has arrived.
 struct Payload {
   const uint8_t* data = nullptr;  ///< Not null: the bytes are here, until the call returns.
@@ -33,6 +46,7 @@ struct Payload {
   /// Not null: the bytes are still at the sender. Whoever is given the payload must pass it to
   /// Backend::Fetch() or Backend::Drop() exactly once.
   void* pending = nullptr;
+  void* holder = nullptr;  ///< The backend's own.
 };
 
 /// Who hears of arrivals and failures. Called from Backend::Progress() only.
@@ -57,12 +71,21 @@ class Backend {
   Backend& operator=(const Backend&) = delete;
   virtual ~Backend() = default;
 
-  /// Where peers reach this backend: opaque bytes for their Open().
+  /// Where any peer reaches this backend: opaque bytes for their Open().
   [[nodiscard]] virtual std::span<const uint8_t> address() const = 0;
 
-  /// Opens a link to the peer whose address() is given. Returns before the peer has answered.
+  /// Opens a port for one peer on this host, with which it can harm no connection but its own.
+  /// `port` stays null where address() does as well. OK, TRANSPORT, OUT_OF_MEMORY.
+  [[nodiscard]] virtual Status OpenPort(std::unique_ptr<Port>& port) {
+    port = nullptr;
+    return CINCH_OK;
+  }
+
+  /// Opens a link to the peer whose address is given, and who reaches this side at `port` (null: at
+  /// address()), which the link takes. Returns before the peer has answered.
   /// OK, PEER_LOST, TRANSPORT, OUT_OF_MEMORY.
-  [[nodiscard]] virtual Status Open(std::span<const uint8_t> peer_address,
+  [[nodiscard]] virtual Status Open(std::unique_ptr<Port> port,
+                                    std::span<const uint8_t> peer_address,
                                     std::unique_ptr<Link>& link) = 0;
 
   /// Sends a header (copied) and a payload, which must stay until completion. A `large` payload

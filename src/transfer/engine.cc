@@ -90,6 +90,7 @@ void Engine::Shutdown() {
   const Guard guard(*this);
   endpoints_.clear();
   dirty_.clear();
+  ports_.clear();
   backend_.reset();
 }
 
@@ -297,14 +298,35 @@ Bytes Engine::BackendAddress() {
   return {address.begin(), address.end()};
 }
 
+Status Engine::OpenPort(uint64_t session, bool same_host, Bytes& address) {
+  const Guard guard(*this);
+  if (shut_down_ || backend_ == nullptr) return CINCH_ERROR_CANCELLED;
+  std::unique_ptr<Port> port;
+  if (same_host) CINCH_RETURN_IF_ERROR(backend_->OpenPort(port));
+  const auto bytes = port == nullptr ? backend_->address() : port->address();
+  address.assign(bytes.begin(), bytes.end());
+  if (port != nullptr) ports_[session] = std::move(port);
+  return CINCH_OK;
+}
+
+void Engine::ClosePort(uint64_t session) {
+  const Guard guard(*this);
+  ports_.erase(session);
+}
+
 Status Engine::AddEndpoint(const HandshakeLocal& local, const HandshakePeer& peer,
                            UniqueFd liveness, std::function<void(Endpoint&)> greeted,
                            std::shared_ptr<Endpoint>& endpoint) {
   const Guard guard(*this);
   if (shut_down_ || backend_ == nullptr) return CINCH_ERROR_CANCELLED;
   if (endpoints_.contains(local.session)) return CINCH_ERROR_INTERNAL;
+  std::unique_ptr<Port> port;
+  if (const auto opened = ports_.find(local.session); opened != ports_.end()) {
+    port = std::move(opened->second);
+    ports_.erase(opened);
+  }
   std::unique_ptr<Link> link;
-  CINCH_RETURN_IF_ERROR(backend_->Open(peer.address, link));
+  CINCH_RETURN_IF_ERROR(backend_->Open(std::move(port), peer.address, link));
   const int liveness_fd = liveness.get();
   endpoint = std::make_shared<Endpoint>(*this, local.session, local, peer, std::move(liveness),
                                         std::move(greeted));

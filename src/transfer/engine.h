@@ -83,8 +83,13 @@ class Engine final : public BackendEvents, public std::enable_shared_from_this<E
   /// Creates the transport unless it exists. `local_devices` are what it uses when the settings
   /// name no devices. OK, TRANSPORT, OUT_OF_MEMORY, CANCELLED (shut down).
   [[nodiscard]] Status EnsureBackend(const std::string& local_devices);
-  /// The transport's address; EnsureBackend() must have succeeded.
+  /// The transport's address for any peer; EnsureBackend() must have succeeded.
   [[nodiscard]] Bytes BackendAddress();
+  /// The transport's address for the peer of one connection, for which a port may be opened: it
+  /// stays until AddEndpoint() takes it or ClosePort() gives it up. EnsureBackend() must have
+  /// succeeded. OK, TRANSPORT, OUT_OF_MEMORY, CANCELLED (shut down).
+  [[nodiscard]] Status OpenPort(uint64_t session, bool same_host, Bytes& address);
+  void ClosePort(uint64_t session);
 
   /// Opens the connection that a handshake agreed on. `liveness` is its socket: from now on it
   /// only shows whether the peer lives. `greeted`, if any, is called with the lock held once the
@@ -143,6 +148,7 @@ class Engine final : public BackendEvents, public std::enable_shared_from_this<E
   DevicePool device_pool_;
   RegionTable regions_;
   Metrics metrics_;
+  std::unordered_map<uint64_t, std::unique_ptr<Port>> ports_;  // Of handshakes under way.
   std::unordered_map<uint64_t, std::shared_ptr<Endpoint>> endpoints_;
   std::vector<std::shared_ptr<Endpoint>> dirty_;
   std::vector<std::shared_ptr<Operation>> callbacks_;

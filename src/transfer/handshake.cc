@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <fstream>
 
 namespace cinch::transfer {
 namespace {
@@ -11,6 +12,23 @@ constexpr uint32_t kMinPeerTimeoutMilliseconds = 10;
 
 ByteView AsBytes(std::string_view text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+// A name of the running kernel; 0: it has none. Shared memory reaches as far as that, whatever the
+// network is called.
+uint64_t HostName() {
+  static const uint64_t name = [] {
+    std::string text;
+    std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), text);
+    if (text.empty()) return uint64_t{0};
+    Mac mac{};
+    const ByteView parts[] = {AsBytes(text)};
+    if (ComputeMac("cinch host", parts, mac) != CINCH_OK) return uint64_t{0};
+    uint64_t folded = 0;
+    std::memcpy(&folded, mac.data(), sizeof(folded));
+    return folded;
+  }();
+  return name;
 }
 
 // The role is part of what is proved, so that a proof cannot be sent back to its author.
@@ -56,6 +74,7 @@ Status PrepareHandshake(const Settings& settings, Bytes address, HandshakeLocal&
     hello.dtype_sizes[i] =
         static_cast<uint8_t>(cinch_dtype_size(static_cast<cinch_dtype>(static_cast<int>(i))));
   }
+  hello.host = HostName();
   CINCH_RETURN_IF_ERROR(RandomBytes(hello.nonce));
   std::array<uint8_t, 2 * sizeof(uint64_t)> names{};
   CINCH_RETURN_IF_ERROR(RandomBytes(names));
@@ -64,6 +83,10 @@ Status PrepareHandshake(const Settings& settings, Bytes address, HandshakeLocal&
   local.key = settings.key;
   local.address = std::move(address);
   return CINCH_OK;
+}
+
+bool MayShareHost(const Hello& ours, const Hello& theirs) {
+  return ours.host == 0 || theirs.host == 0 || ours.host == theirs.host;
 }
 
 Status CheckCompatible(const Hello& ours, const Hello& theirs) {
@@ -224,6 +247,14 @@ Status Handshake::MakeAddressMac(Role author, const AddressMessage& message, Mac
 }
 
 Status Handshake::SendAddress() {
+  if (local_.find_address) {
+    const Status found = local_.find_address(peer_.hello, local_.address);
+    if (found != CINCH_OK) {
+      Send(BuildRefuse(CINCH_ERROR_BUSY));  // Why is none of the peer's business.
+      state_ = State::kFailed;
+      return found;
+    }
+  }
   AddressMessage message{local_.session, local_.token, local_.address, {}};
   CINCH_RETURN_IF_ERROR(MakeAddressMac(role_, message, message.mac));
   Send(BuildAddress(message));

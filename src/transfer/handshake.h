@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "base/status.h"
@@ -24,6 +25,8 @@ struct HandshakeLocal {
   uint64_t session = 0;  ///< What the peer calls this connection in its messages,
   uint64_t token = 0;    ///< and the proof that it may.
   Bytes address;         ///< Where the transport reaches this engine.
+  /// If set, is asked for `address` once the peer has proved that it may know.
+  std::function<Status(const Hello& peer, Bytes& address)> find_address;
 };
 
 /// The other side, once the handshake is complete.
@@ -37,6 +40,9 @@ struct HandshakePeer {
 /// Fills in the hello from the settings, with a fresh nonce, session and token. OK, INTERNAL.
 [[nodiscard]] Status PrepareHandshake(const Settings& settings, Bytes address,
                                       HandshakeLocal& local);
+
+/// Whether two hellos may come from one host. Those of peers that do not name theirs may.
+[[nodiscard]] bool MayShareHost(const Hello& ours, const Hello& theirs);
 
 /// Whether two hellos can work together.
 /// OK, VERSION_MISMATCH, CAPABILITY_MISMATCH, DTYPE_MISMATCH, AUTHENTICATION (only one has a key).

@@ -117,6 +117,7 @@ Bytes BuildHello(const Hello& hello) {
   Append(body, hello.codec_threads);
   AppendRange(body, hello.dtype_sizes);
   AppendRange(body, hello.nonce);
+  Append(body, hello.host);
   return WithPrefix(HandshakeType::kHello, body);
 }
 
@@ -155,6 +156,7 @@ Status ParseHello(ByteView body, Hello& hello) {
   hello.codec_threads = reader.Read<uint32_t>();
   reader.Read(hello.dtype_sizes);
   reader.Read(hello.nonce);
+  hello.host = body.size() < kHelloBytes + sizeof(hello.host) ? 0 : reader.Read<uint64_t>();
   const bool ranges = hello.protocol_min <= hello.protocol_max &&
                       hello.format_min <= hello.format_max && hello.protocol_min > 0 &&
                       hello.format_min > 0;

@@ -59,8 +59,10 @@ struct Hello {
   uint32_t codec_threads = 0;                             ///< How many decode at once.
   std::array<uint8_t, kDtypeTableEntries> dtype_sizes{};  ///< Element bytes by value; 0: unknown.
   std::array<uint8_t, kNonceBytes> nonce{};
+  uint64_t host = 0;  ///< Equal for processes under one kernel. Peers before it was added: 0.
 };
 
+/// The part that all hellos have.
 inline constexpr size_t kHelloBytes = 4 * 2 + 3 * 8 + 4 * 4 + kDtypeTableEntries + kNonceBytes;
 
 /// The address body: u64 session, u64 token, u32 address bytes, the address, the MAC.

@@ -25,6 +25,14 @@ constexpr double kPollSeconds = 1;
 
 }  // namespace
 
+HandshakePort::HandshakePort(std::shared_ptr<Engine> engine, HandshakeLocal& local)
+    : engine_(std::move(engine)), session_(local.session) {
+  local.find_address = [raw = engine_.get(), session = session_, ours = local.hello](
+                           const Hello& theirs, Bytes& address) {
+    return raw->OpenPort(session, MayShareHost(ours, theirs), address);
+  };
+}
+
 Status Listener::Create(const std::shared_ptr<Engine>& engine, const HostPort& address,
                         std::shared_ptr<Listener>& listener) {
   auto created = std::make_shared<Listener>(engine);
@@ -91,15 +99,17 @@ void Listener::AcceptSockets() {
     UniqueFd socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.valid()) return;
     HandshakeLocal local;
-    const Status status = PrepareHandshake(engine_->settings(), engine_->BackendAddress(), local);
+    const Status status = PrepareHandshake(engine_->settings(), {}, local);
     if (status != CINCH_OK) return CountRefusal(status);
+    auto port = std::make_unique<HandshakePort>(engine_, local);
     if (pending_.size() >= kMaxPending) {
       pending_.front().session.Refuse(CINCH_ERROR_BUSY);
       pending_.erase(pending_.begin());
       CountRefusal(CINCH_ERROR_BUSY);
     }
     pending_.push_back(
-        {HandshakeSocket(std::move(socket), Handshake(Handshake::Role::kServer, std::move(local))),
+        {std::move(port),
+         HandshakeSocket(std::move(socket), Handshake(Handshake::Role::kServer, std::move(local))),
          Deadline::After(engine_->settings().handshake_timeout_seconds)});
   }
 }
@@ -177,7 +187,8 @@ Status Connect(const std::shared_ptr<Engine>& engine, const HostPort& address,
   CINCH_RETURN_IF_ERROR(OpenConnection(resolved, deadline, socket, local_address));
   CINCH_RETURN_IF_ERROR(engine->EnsureBackend(DevicesOf(local_address)));
   HandshakeLocal local;
-  CINCH_RETURN_IF_ERROR(PrepareHandshake(settings, engine->BackendAddress(), local));
+  CINCH_RETURN_IF_ERROR(PrepareHandshake(settings, {}, local));
+  const HandshakePort port(engine, local);
   HandshakeSocket session(std::move(socket), Handshake(Handshake::Role::kClient, std::move(local)));
   CINCH_RETURN_IF_ERROR(RunHandshake(
       session, Deadline::Earlier(deadline, Deadline::After(settings.handshake_timeout_seconds))));

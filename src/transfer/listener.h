@@ -14,6 +14,21 @@
 
 namespace cinch::transfer {
 
+/// Has the transport open a port for the peer of a handshake once it is known, and gives it up
+/// again unless the handshake led to an endpoint.
+class HandshakePort {
+ public:
+  /// Prepares `local`, which must not outlive `engine`.
+  HandshakePort(std::shared_ptr<Engine> engine, HandshakeLocal& local);
+  HandshakePort(const HandshakePort&) = delete;
+  HandshakePort& operator=(const HandshakePort&) = delete;
+  ~HandshakePort() { engine_->ClosePort(session_); }
+
+ private:
+  std::shared_ptr<Engine> engine_;
+  uint64_t session_;
+};
+
 /// Accepts peers at one address. A thread of its own shakes hands, with many at once: no peer can
 /// hold up another, and none holds a place for longer than the handshake's time.
 class Listener final : public std::enable_shared_from_this<Listener> {
@@ -36,6 +51,7 @@ class Listener final : public std::enable_shared_from_this<Listener> {
 
  private:
   struct Pending {
+    std::unique_ptr<HandshakePort> port;
     HandshakeSocket session;
     Deadline deadline;
   };

@@ -233,6 +233,40 @@ TEST(Access, GarbageAndSilenceAtThePortDoNoHarm) {
   ExpectServed(client.get(), listener);
 }
 
+size_t OpenDescriptors() {
+  size_t count = 0;
+  DIR* folder = ::opendir("/proc/self/fd");
+  if (folder == nullptr) return 0;
+  while (::readdir(folder) != nullptr) ++count;
+  ::closedir(folder);
+  return count;
+}
+
+// What is opened for one peer over shared memory goes when its handshake comes to nothing, or when
+// its connection ends.
+TEST(Access, NothingIsKeptForPeersThatAreGone) {
+  cinch_engine_options options = DefaultOptions();
+  options.transports = "posix,self";
+  const EngineHandle server = MakeEngine(options);
+  const EngineHandle client = MakeEngine(options);
+  const ListenerHandle listener = Listen(server.get());
+  ExpectServed(client.get(), listener);
+  const size_t before = OpenDescriptors();
+  for (int i = 0; i < 20; ++i) {
+    const UniqueFd stranger = RawConnection(PortOf(AddressOf(listener)));
+    SendAll(stranger, transfer::BuildHello(ClientHello()));
+    SendAll(stranger, transfer::BuildProof({}));
+    uint8_t some = 0;
+    EXPECT_EQ(::recv(stranger.get(), &some, 1, 0), 1);
+  }
+  for (int i = 0; i < 20; ++i) ExpectServed(client.get(), listener);
+  const auto settled = [&] { return OpenDescriptors() <= before; };
+  for (int i = 0; i < 3000 && !settled(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_LE(OpenDescriptors(), before);
+}
+
 // The ports on which this process listens, by the inodes of its sockets.
 std::set<uint16_t> ListeningPorts() {
   std::set<std::string> inodes;

@@ -99,6 +99,37 @@ void HurtSender(const char* transports, int signal) {
 TEST_P(Fault, SenderKilledMidTransfer) { HurtSender(GetParam(), SIGKILL); }
 TEST_P(Fault, SenderStoppedMidTransfer) { HurtSender(GetParam(), SIGSTOP); }
 
+// A peer that ends in the middle of handing a message to the transport leaves what it shares with
+// us half written. That must stay between us and it.
+void FallInMidCopy(const char* transports, int signal) {
+  const EngineHandle engine = MakeEngine(FaultOptions(transports));
+  const std::string with = std::string("transports=") + transports;
+  PeerProcess other({with, "listen=127.0.0.1:0", "accept", "print=ready", "echo=1"});
+  const EndpointHandle to_other = Connect(engine.get(), other.Value("address"));
+  EXPECT_EQ(other.Line(), "ready");
+
+  const ListenerHandle listener = Listen(engine.get());
+  PeerProcess peer(
+      {with, "connect=" + AddressOf(listener), "wait", "fall=" + std::to_string(signal)});
+  const EndpointHandle endpoint = Accept(listener);
+  EXPECT_EQ(peer.Value("connect"), "CINCH_OK");
+  std::vector<uint8_t> buffer(8000);
+  const OperationHandle receive = Receive(endpoint, buffer.data(), buffer.size());
+  peer.Continue();
+  EXPECT_EQ(Wait(receive, kBoundSeconds), CINCH_ERROR_PEER_LOST);
+
+  uint64_t value = 1234567;
+  EXPECT_EQ(Wait(Send(to_other, &value, sizeof(value))), CINCH_OK);
+  value = 0;
+  EXPECT_EQ(Wait(Receive(to_other, &value, sizeof(value))), CINCH_OK);
+  EXPECT_EQ(value, 1234567u);
+  EXPECT_EQ(other.Value("echo"), "OK");
+  ExpectUsable(engine.get(), transports);
+}
+
+TEST_P(Fault, SenderKilledMidCopy) { FallInMidCopy(GetParam(), SIGKILL); }
+TEST_P(Fault, SenderStoppedMidCopy) { FallInMidCopy(GetParam(), SIGSTOP); }
+
 // A peer that was stopped for so long that it was given up finds out when it goes on.
 TEST_P(Fault, StoppedPeerLearnsItsLoss) {
   const EngineHandle engine = MakeEngine(FaultOptions(GetParam()));

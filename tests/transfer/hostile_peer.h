@@ -28,7 +28,7 @@ class Hostile final : public transfer::BackendEvents {
     endpoint.reset(new cinch_endpoint{engine_, nullptr});
     EXPECT_EQ(engine_->AddEndpoint(local_, peer, UniqueFd(), nullptr, endpoint->endpoint),
               CINCH_OK);
-    EXPECT_EQ(backend_->Open(engine_->BackendAddress(), link_), CINCH_OK);
+    EXPECT_EQ(backend_->Open(nullptr, engine_->BackendAddress(), link_), CINCH_OK);
     Send(Make(transfer::WireType::kGreeting));
     EXPECT_TRUE(engine_->WaitFor([&] { return endpoint->endpoint->greeted(); },
                                  Deadline::After(kLongSeconds)));

@@ -43,7 +43,8 @@ class MockBackend final : public transfer::Backend {
 
   [[nodiscard]] std::span<const uint8_t> address() const override { return address_; }
 
-  [[nodiscard]] Status Open(std::span<const uint8_t> peer, std::unique_ptr<Link>& link) override {
+  [[nodiscard]] Status Open(std::unique_ptr<transfer::Port> /*port*/, std::span<const uint8_t> peer,
+                            std::unique_ptr<Link>& link) override {
     uint64_t id = 0;
     if (peer.size() != sizeof(id)) return CINCH_ERROR_TRANSPORT;
     std::memcpy(&id, peer.data(), sizeof(id));

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ class PeerProcess {
     if (pid_ == 0) {
       ::dup2(to_child[0], STDIN_FILENO);
       ::dup2(from_child[1], STDOUT_FILENO);
+      // UCX would keep the signals of crashes to itself, and a peer that crashes from ending.
+      ::setenv("UCX_HANDLE_ERRORS", "none", 1);
       for (const int fd : {to_child[0], to_child[1], from_child[0], from_child[1]}) ::close(fd);
       std::vector<char*> arguments = {const_cast<char*>(CINCH_TRANSFER_PEER)};
       for (std::string& step : steps) arguments.push_back(step.data());

@@ -9,9 +9,10 @@
 //   post=SEED:BYTES     likewise, without waiting
 //   recv=SEED:BYTES     receives and compares with Pattern(SEED, BYTES); prints "recv STATUS" or
 //                       "recv DIFFERENT"
-//   echo=COUNT          receives 8 bytes and sends them back, so often
-//   region=SEED:BYTES   opens a region with that content; prints "region HEX"
-//   compare=SEED        waits for a line on standard input, then prints "region SAME" or
+//   fall=SIGNAL         sends CINCH_INLINE_BYTES and raises the signal while the transport copies
+//   them echo=COUNT          receives 8 bytes and sends them back, so often region=SEED:BYTES opens
+//   a region with that content; prints "region HEX" compare=SEED        waits for a line on
+//   standard input, then prints "region SAME" or
 //                       "region DIFFERENT" for Pattern(SEED, size of the region)
 //   memory              prints "memory KIB": the largest resident size so far
 //   touch=SEED:BYTES    makes Pattern(SEED, BYTES) ahead
@@ -19,8 +20,10 @@
 //   print=TEXT          prints TEXT
 //   wait                waits for a line on standard input (or its end)
 //   exit                ends without closing anything
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -41,6 +44,29 @@ constexpr double kSeconds = 60;
 void Say(const std::string& text) {
   std::printf("%s\n", text.c_str());
   std::fflush(stdout);
+}
+
+// A message in memory that cannot be read to its end: who tries gets `fall_signal` there.
+constexpr size_t kPageBytes = 4096;
+void* fall_page = nullptr;
+int fall_signal = 0;
+
+void Fall(int /*number*/) {
+  static_cast<void>(::mprotect(fall_page, kPageBytes, PROT_READ | PROT_WRITE));
+  ::kill(::getpid(), fall_signal);
+}
+
+const void* MemoryToFallIn(int signal) {
+  void* memory =
+      ::mmap(nullptr, 2 * kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) std::exit(7);
+  fall_page = static_cast<char*>(memory) + kPageBytes;
+  fall_signal = signal;
+  if (::mprotect(fall_page, kPageBytes, PROT_NONE) != 0) std::exit(7);
+  struct sigaction action {};
+  action.sa_handler = Fall;
+  if (::sigaction(SIGSEGV, &action, nullptr) != 0) std::exit(7);
+  return static_cast<char*>(fall_page) - CINCH_INLINE_BYTES / 2;
 }
 
 struct Spec {
@@ -128,6 +154,8 @@ class Peer {
       static_cast<void>(Data(ParseSpec(value)));
     } else if (name == "into") {
       ReceiveInto(Data(ParseSpec(value)));
+    } else if (name == "fall") {
+      SendAndFall(std::stoi(value));
     } else if (name == "recv") {
       Receive(ParseSpec(value));
     } else if (name == "echo") {
@@ -189,6 +217,13 @@ class Peer {
         cinch_send(endpoint_, data.data(), data.size(), &options, &operation);
     if (!wait) posted_.push_back(operation);
     if (wait) Say(std::string("send ") + cinch_status_name(Finish(started, operation)));
+  }
+
+  void SendAndFall(int signal) {
+    cinch_operation* operation = nullptr;
+    const cinch_status started =
+        cinch_send(endpoint_, MemoryToFallIn(signal), CINCH_INLINE_BYTES, nullptr, &operation);
+    Say(std::string("fall ") + cinch_status_name(Finish(started, operation)));
   }
 
   void ReceiveInto(std::vector<uint8_t>& data) {

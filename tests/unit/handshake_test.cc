@@ -66,6 +66,61 @@ TEST(Handshake, TheServerSaysNothingBeforeTheClientHasProvedTheKey) {
   }
 }
 
+TEST(Handshake, TheAddressIsLookedForOnceThePeerIsKnown) {
+  for (const char* key : {kKey, "another long enough key"}) {
+    int asked = 0;
+    HandshakeLocal local = Local(kKey, 's');
+    local.find_address = [&, ours = local.hello](const Hello& theirs, Bytes& address) {
+      ++asked;
+      EXPECT_TRUE(MayShareHost(ours, theirs));
+      address = {7, 7, 7};
+      return CINCH_OK;
+    };
+    Handshake server(Handshake::Role::kServer, local);
+    Handshake client(Handshake::Role::kClient, Local(key, 'c'));
+    const bool known = std::string(key) == kKey;
+    EXPECT_EQ(Converse(client, server).client, known ? CINCH_OK : CINCH_ERROR_AUTHENTICATION);
+    EXPECT_EQ(asked, known ? 1 : 0);
+    EXPECT_EQ(client.peer().address, known ? Bytes({7, 7, 7}) : Bytes());
+  }
+}
+
+TEST(Handshake, APeerHearsThatThereIsNoAddressForIt) {
+  for (const bool at_server : {true, false}) {
+    const auto none = [](const Hello&, Bytes&) { return CINCH_ERROR_OUT_OF_MEMORY; };
+    HandshakeLocal server_local = Local(kKey, 's');
+    HandshakeLocal client_local = Local(kKey, 'c');
+    (at_server ? server_local : client_local).find_address = none;
+    Handshake server(Handshake::Role::kServer, server_local);
+    Handshake client(Handshake::Role::kClient, client_local);
+    const Outcome outcome = Converse(client, server);
+    EXPECT_EQ(at_server ? outcome.server : outcome.client, CINCH_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(at_server ? outcome.client : outcome.server, CINCH_ERROR_BUSY);
+  }
+}
+
+TEST(Handshake, OnlyNamesThatDifferTellHostsApart) {
+  Hello ours = Local("", 'c').hello;
+  Hello theirs = Local("", 's').hello;
+  EXPECT_TRUE(MayShareHost(ours, theirs));
+  ours.host = 1;
+  theirs.host = 2;
+  EXPECT_FALSE(MayShareHost(ours, theirs));
+  theirs.host = 0;
+  EXPECT_TRUE(MayShareHost(ours, theirs));
+  EXPECT_TRUE(MayShareHost(theirs, ours));
+
+  // Peers from before hosts had names, and from after something else was added.
+  Bytes body = BuildHello(ours);
+  body.erase(body.begin(), body.begin() + kHandshakePrefixBytes);
+  Hello parsed;
+  EXPECT_EQ(ParseHello(ByteView(body).first(kHelloBytes), parsed), CINCH_OK);
+  EXPECT_EQ(parsed.host, 0u);
+  body.push_back(9);
+  EXPECT_EQ(ParseHello(body, parsed), CINCH_OK);
+  EXPECT_EQ(parsed.host, 1u);
+}
+
 TEST(Handshake, AServerWithoutTheKeyIsNotBelieved) {
   Handshake client(Handshake::Role::kClient, Local(kKey, 'c'));
   Handshake server(Handshake::Role::kServer, Local("another long enough key", 's'));
@@ -192,7 +247,7 @@ TEST(Handshake, RefusalsAreOnlyWhatAPeerMaySay) {
 
 TEST(Handshake, ShortBodiesAreRefused) {
   const Bytes hello = BuildHello(Local("", 'c').hello);
-  ASSERT_EQ(hello.size(), kHandshakePrefixBytes + kHelloBytes);
+  ASSERT_EQ(hello.size(), kHandshakePrefixBytes + kHelloBytes + sizeof(uint64_t));
   const Bytes address = BuildAddress({1, 2, Bytes(10), Mac{}});
   Hello parsed_hello;
   AddressMessage parsed_address;

@@ -8,8 +8,8 @@
 
 namespace cinch::transfer {
 
-/// Makes a backend on UCX: one context and one worker. Peers reach it through active messages.
-/// OK, TRANSPORT (the log has UCX's words), OUT_OF_MEMORY.
+/// Makes a backend on UCX: one context, and workers for its peers. Peers reach it through active
+/// messages. OK, TRANSPORT (the log has UCX's words), OUT_OF_MEMORY.
 [[nodiscard]] Status CreateUcxBackend(const BackendOptions& options, BackendEvents& events,
                                       std::unique_ptr<Backend>& backend);
 

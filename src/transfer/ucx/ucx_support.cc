@@ -11,6 +11,11 @@
 
 namespace cinch::transfer::ucx {
 
+Status LogFailure(const char* what, ucs_status_t status) {
+  Log(LogLevel::kError, "UCX: {}: {}", what, ucs_status_string(status));
+  return status == UCS_ERR_NO_MEMORY ? CINCH_ERROR_OUT_OF_MEMORY : CINCH_ERROR_TRANSPORT;
+}
+
 Status StatusOf(ucs_status_t status) {
   switch (status) {
     case UCS_OK:

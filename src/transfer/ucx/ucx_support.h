@@ -12,6 +12,12 @@
 
 namespace cinch::transfer::ucx {
 
+/// The one active message that carries everything; its header says what it is.
+inline constexpr unsigned kActiveMessageId = 0;
+
+/// Logs that UCX failed at `what`. TRANSPORT, OUT_OF_MEMORY.
+[[nodiscard]] Status LogFailure(const char* what, ucs_status_t status);
+
 /// What a failure of UCX means to the engine.
 [[nodiscard]] Status StatusOf(ucs_status_t status);
 
