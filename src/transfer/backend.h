@@ -46,7 +46,7 @@ struct Payload {
   /// Not null: the bytes are still at the sender. Whoever is given the payload must pass it to
   /// Backend::Fetch() or Backend::Drop() exactly once.
   void* pending = nullptr;
-  void* holder = nullptr;  ///< The backend's own.
+  uint64_t holder = 0;  ///< The backend's own.
 };
 
 /// Who hears of arrivals and failures. Called from Backend::Progress() only.

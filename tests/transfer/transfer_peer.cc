@@ -9,10 +9,11 @@
 //   post=SEED:BYTES     likewise, without waiting
 //   recv=SEED:BYTES     receives and compares with Pattern(SEED, BYTES); prints "recv STATUS" or
 //                       "recv DIFFERENT"
-//   fall=SIGNAL         sends CINCH_INLINE_BYTES and raises the signal while the transport copies
-//   them echo=COUNT          receives 8 bytes and sends them back, so often region=SEED:BYTES opens
-//   a region with that content; prints "region HEX" compare=SEED        waits for a line on
-//   standard input, then prints "region SAME" or
+//   fall=SIGNAL         sends CINCH_INLINE_BYTES, and raises the signal while the transport
+//                       copies them
+//   echo=COUNT          receives 8 bytes and sends them back, so often
+//   region=SEED:BYTES   opens a region with that content; prints "region HEX"
+//   compare=SEED        waits for a line on standard input, then prints "region SAME" or
 //                       "region DIFFERENT" for Pattern(SEED, size of the region)
 //   memory              prints "memory KIB": the largest resident size so far
 //   touch=SEED:BYTES    makes Pattern(SEED, BYTES) ahead

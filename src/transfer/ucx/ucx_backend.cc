@@ -242,7 +242,7 @@ Status UcxBackend::Send(Link* link, std::span<const uint8_t> header, const void*
 
 // Null: it is gone, and the payload with it.
 UcxWorker* UcxBackend::HolderOf(const Payload& payload) const {
-  const auto found = std::ranges::find(workers_, static_cast<UcxWorker*>(payload.holder));
+  const auto found = std::ranges::find(workers_, payload.holder, &UcxWorker::id);
   return found == workers_.end() ? nullptr : *found;
 }
 
@@ -306,7 +306,7 @@ ucs_status_t UcxBackend::OnActiveMessage(void* worker, const void* header, size_
                                          const ucp_am_recv_param_t* param) {
   auto* backend = static_cast<UcxBackend*>(static_cast<UcxWorker*>(worker)->owner());
   Payload payload;
-  payload.holder = worker;
+  payload.holder = static_cast<UcxWorker*>(worker)->id();
   payload.bytes = data_bytes;
   const bool pending = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
   if (pending) {

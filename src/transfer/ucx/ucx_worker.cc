@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transfer/ucx/ucx_worker.h"
 
+#include <atomic>
+
 namespace cinch::transfer {
 
 Status UcxWorker::Create(ucp_context_h context, int event_fd, MessageHandler handler, void* owner,
                          std::vector<UcxWorker*>& list, std::unique_ptr<UcxWorker>& worker) {
-  auto created = std::make_unique<UcxWorker>(owner, list);
+  static std::atomic<uint64_t> next_id{0};
+  auto created = std::make_unique<UcxWorker>(++next_id, owner, list);
   CINCH_RETURN_IF_ERROR(created->Start(context, event_fd, handler));
   list.push_back(created.get());
   worker = std::move(created);

@@ -23,16 +23,20 @@ class UcxWorker final : public Port {
   [[nodiscard]] static Status Create(ucp_context_h context, int event_fd, MessageHandler handler,
                                      void* owner, std::vector<UcxWorker*>& list,
                                      std::unique_ptr<UcxWorker>& worker);
-  UcxWorker(void* owner, std::vector<UcxWorker*>& list) : owner_(owner), list_(list) {}
+  UcxWorker(uint64_t id, void* owner, std::vector<UcxWorker*>& list)
+      : id_(id), owner_(owner), list_(list) {}
   ~UcxWorker() override;
 
   [[nodiscard]] std::span<const uint8_t> address() const override { return address_; }
   [[nodiscard]] ucp_worker_h handle() const { return handle_; }
+  /// Like no other's of this process, before or after.
+  [[nodiscard]] uint64_t id() const { return id_; }
   [[nodiscard]] void* owner() const { return owner_; }
 
  private:
   [[nodiscard]] Status Start(ucp_context_h context, int event_fd, MessageHandler handler);
 
+  uint64_t id_;
   void* owner_;
   std::vector<UcxWorker*>& list_;
   ucp_worker_h handle_ = nullptr;
