@@ -15,7 +15,7 @@ from cli_support import (EXISTS, FAILED, INTERRUPTED, OK, PEER, SAMPLE, TOOL, US
                          environment, safetensors, weights)
 
 # Slow enough to be caught in the middle, and over TCP like a network.
-SLOW = ("--link-gbps", "0.05", "--transports", "tcp")
+SLOW = ("--link-gbps", "0.02", "--transports", "tcp")
 KEY = "0123456789abcdef0123456789abcdef"
 
 

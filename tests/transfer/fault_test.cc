@@ -45,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(All, Fault, testing::Values("tcp", "posix,self"));
 // pending operation to end.
 void HurtReceiver(const char* transports, int signal, cinch_policy policy) {
   cinch_engine_options options = FaultOptions(transports);
-  options.link_gbps = 0.5;
+  options.link_gbps = 0.1;
   options.policy = policy;
   const EngineHandle engine = MakeEngine(options);
   PeerProcess peer(

@@ -116,8 +116,8 @@ class UcxBackend final : public Backend {
 
 // UCX warns of settings that none of its transports knows.
 bool MayUseSharedMemory(const std::string& transports) {
-  if (transports.empty()) return true;
-  for (const char* name : {"all", "shm", "sm", "shared_memory", "mm", "posix", "sysv"}) {
+  if (transports.empty() || transports.front() == '^') return true;  // ^: all but these.
+  for (const char* name : {"all", "shm", "sm", "shared_memory", "mm", "posix", "sysv", "xpmem"}) {
     if (("," + transports + ",").find("," + std::string(name) + ",") != std::string::npos) {
       return true;
     }
