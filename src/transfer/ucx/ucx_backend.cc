@@ -10,6 +10,7 @@
 #include <new>
 #include <unordered_set>
 
+#include "base/deadline.h"
 #include "base/log.h"
 #include "base/unique_fd.h"
 #include "transfer/ucx/ucx_support.h"
@@ -22,6 +23,11 @@ using ucx::LogFailure;
 using ucx::StatusOf;
 
 constexpr size_t kMaxHeaderBytes = 64;
+
+// How long a link that is closed waits for what was sent.
+constexpr double kFlushSeconds = 0.5;
+// How many turns UCX then gets to find out that there is room but nothing to send.
+constexpr int kRestTurns = 32;
 
 // How often Progress() asks UCX for more before it lets others have the lock.
 constexpr int kProgressRounds = 16;
@@ -80,9 +86,14 @@ class UcxBackend final : public Backend {
 
  private:
   struct Closing {
+    enum class Stage { kFlush, kRest, kClose };
+
     std::unique_ptr<Link> link;
-    void* request = nullptr;
+    Stage stage;
+    Deadline flush_until;
+    void* request;  // Of UCX, for what the stage waits for; null: for nothing.
     std::function<void()> closed;
+    int rests = 0;
   };
 
   static ucs_status_t OnActiveMessage(void* worker, const void* header, size_t header_bytes,
@@ -98,6 +109,7 @@ class UcxBackend final : public Backend {
   [[nodiscard]] Status Settle(ucs_status_ptr_t result, Request* request);
   void Complete(Request* request, ucs_status_t status);
   void EndWorker(UcxLink& link);
+  static bool GoOnClosing(Closing& closing);
   bool FinishClosing();
 
   BackendEvents& events_;
@@ -330,15 +342,50 @@ void UcxBackend::OnEndpointError(void* link, ucp_ep_h /*endpoint*/, ucs_status_t
   failed->backend_->events_.OnLinkFailed(failed, CINCH_ERROR_PEER_LOST);
 }
 
+// UCX (1.13 and master as of 2026) uses a TCP connection after it has freed it when the peer's
+// farewell and room for data left over from a closed link are found at once. So that nothing is
+// left over, what was sent is flushed first, and UCX gets some turns to see that; a peer that
+// takes nothing any more is waited for shortly.
 void UcxBackend::Close(std::unique_ptr<Link> link, std::function<void()> closed) {
   auto* ucx_link = static_cast<UcxLink*>(link.get());
+  Closing closing{std::move(link), Closing::Stage::kRest, Deadline::After(kFlushSeconds), nullptr,
+                  std::move(closed)};
+  if (!ucx_link->failed_) {
+    ucp_request_param_t parameters{};
+    const ucs_status_ptr_t result = ucp_ep_flush_nbx(ucx_link->endpoint_, &parameters);
+    closing.stage = Closing::Stage::kFlush;
+    closing.request = UCS_PTR_IS_PTR(result) ? result : nullptr;
+  }
   ucx_link->failed_ = true;
+  closing_.push_back(std::move(closing));
+}
+
+// True: it is closed.
+bool UcxBackend::GoOnClosing(Closing& closing) {
+  const bool waits =
+      closing.request != nullptr && ucp_request_check_status(closing.request) == UCS_INPROGRESS;
+  if (waits && !(closing.stage == Closing::Stage::kFlush && closing.flush_until.expired())) {
+    return false;
+  }
+  if (closing.request != nullptr) ucp_request_free(closing.request);
+  closing.request = nullptr;
+  if (closing.stage == Closing::Stage::kClose) return true;
+  if (closing.stage == Closing::Stage::kFlush) {
+    closing.stage = Closing::Stage::kRest;
+    closing.rests = kRestTurns;
+  }
+  if (closing.rests > 0) {
+    --closing.rests;
+    return false;
+  }
+  closing.stage = Closing::Stage::kClose;
   ucp_request_param_t parameters{};
   parameters.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   parameters.flags = UCP_EP_CLOSE_FLAG_FORCE;
-  const ucs_status_ptr_t result = ucp_ep_close_nbx(ucx_link->endpoint_, &parameters);
-  void* request = UCS_PTR_IS_PTR(result) ? result : nullptr;
-  closing_.push_back({std::move(link), request, std::move(closed)});
+  const ucs_status_ptr_t result =
+      ucp_ep_close_nbx(static_cast<UcxLink&>(*closing.link).endpoint_, &parameters);
+  closing.request = UCS_PTR_IS_PTR(result) ? result : nullptr;
+  return closing.request == nullptr;
 }
 
 // UCX lets go of everything that the link was still to do, and forgets some of it.
@@ -354,19 +401,18 @@ void UcxBackend::EndWorker(UcxLink& link) {
 
 bool UcxBackend::FinishClosing() {
   std::vector<Closing> finished;
+  bool moved = false;
   std::erase_if(closing_, [&](Closing& each) {
-    if (each.request != nullptr && ucp_request_check_status(each.request) == UCS_INPROGRESS) {
-      return false;
-    }
-    finished.push_back(std::move(each));
-    return true;
+    const bool done = GoOnClosing(each);
+    moved |= done || each.rests > 0;
+    if (done) finished.push_back(std::move(each));
+    return done;
   });
   for (Closing& each : finished) {
-    if (each.request != nullptr) ucp_request_free(each.request);
     EndWorker(static_cast<UcxLink&>(*each.link));
     if (each.closed) each.closed();
   }
-  return !finished.empty();
+  return moved;
 }
 
 bool UcxBackend::Arm() {
